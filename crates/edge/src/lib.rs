@@ -1,0 +1,53 @@
+//! What a driver of rig is.
+//!
+//! A driver crate depends on this crate and never on rig (promise E01). It gives an [`Opener`], whose
+//! [`make`](Opener::make) opens a device, and implements [`Driver`] for that device: the facts that rig reads once,
+//! memory, code, the three hot calls that run work, and stop. rig meets a driver only through this interface, erased
+//! once per object by [`erased`], so each hot call is one virtual call on typed data.
+//!
+//! # The words of the interface
+//!
+//! * **region**: memory that a driver made or mapped; rig places buffers in it by offsets.
+//! * **value**: the number of one submit of a device; values rise by one.
+//! * **word**: the 64 bits of memory that show which values have completed ([`Word`]).
+//! * **slot**: a place of a submission that a buffer fills at each submit ([`Slot`] is what fills it).
+//! * **part**: a launch, a copy, a memset or a fill ([`Part`]).
+//! * **plan**: what all runs of one submission share in the driver, such as a graph ([`Driver::Plan`]).
+//! * **counted call**: a call that never overlaps [`Driver::stop`]. All calls of [`Driver`] are counted unless their
+//!   docs say otherwise.
+//!
+//! # What a driver owes
+//!
+//! 1. The work handed to each queue runs in order; a value's work starts only after the previous value's work has
+//!    completed, on all queues (E18).
+//! 2. The word shows completion, only ever rises, and only the driver writes it (E11). It shows a value only once the
+//!    host and every queue that waits for the word see all that the value's work wrote.
+//! 3. Once committed, a value completes whatever later values do (E42).
+//! 4. A fault is told by every later [`Driver::sleep`] (E12), and by any other call that meets it.
+//!
+//! # What rig owes
+//!
+//! 1. `room`, `submit` and `commit` of one device run one at a time; other calls may run meanwhile (E17).
+//! 2. Values reach `submit` in order and without a gap (E09).
+//! 3. Memory, images and plans outlive the work that uses them: they are given back only once the word shows it done.
+//! 4. No lock of rig's is held in any call but `locate`, `peer`, `signaled` and the hot calls (E16).
+
+mod code;
+mod driver;
+pub mod erased;
+mod facts;
+mod fault;
+mod memory;
+mod primitive;
+mod word;
+mod work;
+
+pub use code::{Code, EntryAnswer, EntryFacts, Finish, ImageError, Place};
+pub use driver::{Driver, Grown, Opener, PlanError, Sleep, Timeline};
+pub use facts::{Completion, Facts, Kinds, Queue, Reach, WaitFacts, WordSource};
+pub use fault::Fault;
+pub use memory::{Dma, Location, Mapping, Memory, WORD_BYTES};
+pub use word::{WORDS_MAX, Word, WordIndex, Words};
+pub use work::{
+    Access, Block, Copy, Fill, FillFn, Launch, Memset, Part, Ref, Room, Scratch, Slot, Submitted, Wait, Work,
+};
