@@ -32,6 +32,7 @@
 //! 3. Memory, images and plans outlive the work that uses them: they are given back only once the word shows it done.
 //! 4. No lock of rig's is held in any call but `locate`, `peer`, `signaled` and the hot calls (E16).
 
+pub mod callback;
 mod code;
 mod driver;
 pub mod erased;

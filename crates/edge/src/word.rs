@@ -20,7 +20,7 @@ use crate::primitive::{AtomicU64, Ordering};
 /// How many words a process has, and so how many devices may be open or stopping at one time.
 ///
 /// 4,096 words of 64 bytes are 256 KiB of address space, of which only the pages in use are ever touched.
-pub const WORDS_MAX: usize = 4096;
+pub const WORDS_MAX: usize = if cfg!(rig_shuttle) { 16 } else { 4096 };
 
 /// The table's alignment: the largest page of the systems that rig runs on (64 KiB, arm64 Linux).
 const TABLE_ALIGN: usize = 64 * 1024;
@@ -52,10 +52,11 @@ impl WordIndex {
 pub struct Word(AtomicU64);
 
 impl Word {
-    /// The word's value. Acquire: pairs with the Release of [`Word::raise`] or the device's store.
+    /// The word's value. Acquire: pairs with the Release of [`Word::raise`] or the device's store. SeqCst, which costs
+    /// no more on the hosts that rig runs on: rig orders it against the marks of a loss.
     #[inline]
     pub fn load(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
+        self.0.load(Ordering::SeqCst)
     }
 
     /// Raises the word to `value`, as a driver whose host writes the word does. Release: pairs with [`Word::load`].
@@ -65,6 +66,12 @@ impl Word {
     pub fn raise(&self, value: u64) {
         let before = self.0.swap(value, Ordering::AcqRel);
         assert!(before <= value, "a word must rise, and this went from {before} to {value}");
+    }
+
+    /// Raises the word to `value` unless it shows more already: how rig mirrors a word of a driver's own
+    /// ([`WordSource::Own`](crate::WordSource::Own)), from any thread.
+    pub fn lift(&self, value: u64) {
+        self.0.fetch_max(value, Ordering::AcqRel);
     }
 
     /// Where the word lies, for a device that writes it or waits for it by its address.

@@ -108,6 +108,14 @@ pub struct Slot {
     pub handle_offset: u64,
 }
 
+// SAFETY: a Slot is addresses and lengths, plain data: nothing is read through them by this type. Whoever dereferences
+// one proves it there.
+#[expect(unsafe_code, reason = "raw addresses are plain data")]
+unsafe impl Send for Slot {}
+// SAFETY: as for Send.
+#[expect(unsafe_code, reason = "raw addresses are plain data")]
+unsafe impl Sync for Slot {}
+
 /// A queue wait: the work starts only once the word at `word` shows `value` or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
