@@ -1,1 +1,81 @@
-//! rig
+//! rig runs work on a machine's devices.
+//!
+//! A program opens devices, allocates memory, loads images, makes a submission once and runs it many times with other
+//! buffers and parameters. rig orders work by the memory it reads and writes, so a program names no event, fence or
+//! stream. It takes memory back without a free, and a lost device is a state instead of a hang.
+//!
+//! ```
+//! use rig::{read, write};
+//!
+//! fn main() -> rig::Result<()> {
+//!     let kernels = rig_host::Kernels::new().group("double", 8, |params, at| {
+//!         # let _ = (params, at);
+//!     });
+//!     let device = rig::open(rig_host::cores())?;
+//!     let double = device.load(&kernels.image())?.function("double")?;
+//!     let x = device.buffer(1024)?;
+//!     let step = device.submission().launch(&double, [write(0)]).make()?;
+//!     let mut run = step.take();
+//!     run.part(0).groups([4, 1, 1]).threads([64, 1, 1]);
+//!     // SAFETY: the kernel touches nothing but the 1,024 bytes of slot 0.
+//!     let point = unsafe { run.launch(&[&x])? };
+//!     point.wait()
+//! }
+//! ```
+//!
+//! # Order
+//!
+//! 1. A device runs its values one after the other, each whole.
+//! 2. Work that reads an allocation starts after the last write of it on every device.
+//! 3. Work that writes it starts after every use of it on every device.
+//! 4. Work starts after the points that the caller names ([`Run::after`]).
+//! 5. The host's own reads and writes ([`Buffer::read`], [`Buffer::write`]) obey 2 and 3, and work waits for them.
+//!
+//! # Memory
+//!
+//! Dropping a buffer never waits. Its memory comes back once no work uses it, goes to the device's cache, and from there
+//! to later buffers or back to the driver. An allocation that does not fit makes rounds of reclamation: it takes back
+//! what has completed, waits for what was dropped and still runs, gives the cache back, and only then is
+//! [`Error::OutOfMemory`].
+//!
+//! # Loss
+//!
+//! A fault or a hang loses the device once, with one reason. Its points that were reached stay reached, the others are
+//! [`Error::Lost`] for ever, and so is every value of another device that waited for one of them. Memory that a failed
+//! value wrote is refused until it is wholly written anew. Other devices go on; the same hardware can be opened again at
+//! once.
+//!
+//! # Inside callbacks
+//!
+//! Inside a fill or a kernel of the host's devices, a call that could wait or submit is [`Error::Invalid`] and changes
+//! nothing. Inside a closure over a buffer all calls work, but one that would have to wait for a closure to end is
+//! Invalid, since it might wait for itself.
+
+mod allocation;
+mod buffer;
+mod copy;
+mod device;
+mod dropped;
+mod error;
+mod gate;
+mod hold;
+mod image;
+mod memory;
+mod point;
+mod primitive;
+mod run;
+mod stamps;
+mod submission;
+mod submit;
+mod timeline;
+mod wait;
+
+pub use buffer::Buffer;
+pub use copy::{Copied, CopyPath};
+pub use device::{Device, open};
+pub use error::{Error, Result};
+pub use image::{Function, Image};
+pub use point::Point;
+pub use rig_edge::{Facts, Memory};
+pub use run::{PartMut, Run};
+pub use submission::{Builder, RefSpec, Submission, read, write};

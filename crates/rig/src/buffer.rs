@@ -1,0 +1,266 @@
+//! Buffers: handles to allocations and to views of them, and the host's reads and writes.
+
+use std::fmt;
+use std::ops::Range;
+use std::ptr;
+
+use bytemuck::Pod;
+use rig_edge::{Access, Slot};
+
+use crate::allocation::AllocationRef;
+use crate::copy;
+use crate::error::invalid;
+use crate::hold::{Hold, InClosure, Want, hold};
+use crate::{Copied, Device, Result};
+
+/// A handle to memory of a device: to an allocation, or to a range of one (a view).
+///
+/// Clones and views are further handles to the same memory. Dropping a buffer never waits: its memory comes back once no
+/// work uses it and no other handle is left.
+#[derive(Clone)]
+pub struct Buffer {
+    allocation: AllocationRef,
+    offset: usize,
+    len: usize,
+}
+
+impl Buffer {
+    pub(crate) fn new(allocation: AllocationRef) -> Buffer {
+        let len = allocation.len;
+        Buffer { allocation, offset: 0, len }
+    }
+
+    #[inline]
+    pub(crate) fn allocation(&self) -> &AllocationRef {
+        &self.allocation
+    }
+
+    pub(crate) fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Whether the buffer reaches all of its allocation.
+    #[inline]
+    pub(crate) fn is_whole(&self) -> bool {
+        self.len == self.allocation.len
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self) -> Slot {
+        let offset = self.offset as u64;
+        let device = self.allocation.device_address;
+        let host = self.host();
+        Slot {
+            device: if device == 0 { 0 } else { device + offset },
+            host: if host.is_null() { host } else { host.wrapping_add(self.offset) },
+            len: self.len as u64,
+            handle: ptr::null(),
+            handle_offset: offset,
+        }
+    }
+
+    /// The host address of the allocation's first byte, or null.
+    pub(crate) fn host(&self) -> *mut u8 {
+        self.allocation.host_address
+    }
+
+    /// The bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the buffer has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The device whose memory it is.
+    pub fn device(&self) -> Device {
+        Device { handle: self.allocation.handle().clone() }
+    }
+
+    /// A view of the bytes `range` of this buffer: a buffer with bounds of its own over the same memory. Work through it
+    /// orders with all work of the allocation.
+    ///
+    /// # Errors
+    ///
+    /// Invalid if the range is not inside the buffer.
+    pub fn view(&self, range: Range<usize>) -> Result<Buffer> {
+        if range.start > range.end || range.end > self.len {
+            return invalid!(
+                "the view {}..{} is not inside the {} bytes of the buffer",
+                range.start,
+                range.end,
+                self.len
+            );
+        }
+        Ok(Buffer { allocation: self.allocation.clone(), offset: self.offset + range.start, len: range.len() })
+    }
+
+    /// Runs `f` over the bytes, as a slice of `T`, once every device's last write of them has completed; meanwhile
+    /// nothing writes them. In place where the host addresses the memory, else in a staging copy.
+    ///
+    /// # Errors
+    ///
+    /// Invalid if the buffer is no whole number of `T`s or not aligned for them, if this thread would have to wait inside
+    /// another closure, or inside a fill or a kernel; Lost where the work to wait for failed: then `f` does not run.
+    pub fn read<T: Pod, R>(&self, f: impl FnOnce(&[T]) -> R) -> Result<R> {
+        let count = self.count_of::<T>()?;
+        let held = self.hold(Access::Read, false)?;
+        if count == 0 {
+            return Ok(inside(|| f(&[])));
+        }
+        if self.host().is_null() {
+            let staged = copy::stage_out(self)?;
+            drop(held);
+            return staged.read(f);
+        }
+        let start = self.host_at::<T>()?;
+        // SAFETY: the hold keeps all writes away until it drops, after the closure: submits and write closures wait for it,
+        // and the writes before it have completed. The bytes are `count` Ts inside the allocation (view), initialised
+        // (zeroed by the driver or written since), aligned (host_at), and any bytes are a T (Pod).
+        #[expect(unsafe_code, reason = "lends memory that the hold protects")]
+        let slice = unsafe { std::slice::from_raw_parts(start, count) };
+        let result = inside(|| f(slice));
+        drop(held);
+        Ok(result)
+    }
+
+    /// Runs `f` over the bytes, as a mutable slice of `T`, once every use of them has completed; meanwhile nothing touches
+    /// them. Bytes that `f` does not touch stay as they were. In place where the host addresses the memory, else in a
+    /// staging copy.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Buffer::read).
+    pub fn write<T: Pod, R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
+        let count = self.count_of::<T>()?;
+        let held = self.hold(Access::Write, false)?;
+        if count == 0 {
+            return Ok(inside(|| f(&mut [])));
+        }
+        if self.host().is_null() {
+            let staged = copy::stage_out(self)?;
+            let result = staged.write(f)?;
+            copy::stage_in(&staged, self)?;
+            drop(held);
+            return Ok(result);
+        }
+        let start = self.host_at::<T>()?;
+        // SAFETY: as in `read`, and the hold is a writer's: nothing else touches the bytes until it drops.
+        #[expect(unsafe_code, reason = "lends memory that the hold protects")]
+        let slice = unsafe { std::slice::from_raw_parts_mut(start, count) };
+        let result = inside(|| f(slice));
+        drop(held);
+        Ok(result)
+    }
+
+    /// Writes all of the buffer from a slice of the same bytes, after every use of it.
+    ///
+    /// # Errors
+    ///
+    /// Invalid if the lengths differ, and otherwise as [`write`](Buffer::write). Memory whose last write failed is whole
+    /// again after this, if the buffer is all of its allocation.
+    pub fn copy_from_slice<T: Pod>(&self, from: &[T]) -> Result<()> {
+        let bytes: &[u8] = bytemuck::cast_slice(from);
+        if bytes.len() != self.len {
+            return invalid!("a slice of {} bytes does not fill the {} bytes of the buffer", bytes.len(), self.len);
+        }
+        let held = self.hold(Access::Write, true)?;
+        if self.len > 0 {
+            copy::host_to_buffer(bytes, self)?;
+        }
+        if self.is_whole() && !self.host().is_null() {
+            held.iter().for_each(Hold::wrote_whole);
+        }
+        Ok(())
+    }
+
+    /// Reads all of the buffer into a slice of the same bytes, after the last write of it.
+    ///
+    /// # Errors
+    ///
+    /// Invalid if the lengths differ, and otherwise as [`read`](Buffer::read).
+    pub fn copy_to_slice<T: Pod>(&self, to: &mut [T]) -> Result<()> {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(to);
+        if bytes.len() != self.len {
+            return invalid!("the {} bytes of the buffer do not fill a slice of {} bytes", self.len, bytes.len());
+        }
+        let _held = self.hold(Access::Read, false)?;
+        if self.len > 0 {
+            copy::buffer_to_host(self, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Copies all of this buffer to `to`, which has the same length, on any device; the ranges may overlap. Uses the
+    /// device's own queue where one copies, else the host. The answer says how, and the point, if it still runs.
+    ///
+    /// # Errors
+    ///
+    /// Invalid if the lengths differ, or as [`read`](Buffer::read) and [`write`](Buffer::write); OutOfMemory for a staging
+    /// copy; Lost.
+    pub fn copy_to(&self, to: &Buffer) -> Result<Copied> {
+        copy::copy(self, to)
+    }
+
+    /// Sets every byte to `byte`, on the device's queue where one does, else by the host.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Buffer::write).
+    pub fn memset(&self, byte: u8) -> Result<()> {
+        copy::memset(self, byte)
+    }
+
+    /// How many `T`s the buffer holds.
+    fn count_of<T: Pod>(&self) -> Result<usize> {
+        let size = size_of::<T>();
+        if size == 0 {
+            return invalid!("a slice of a type of no bytes tells nothing of a buffer");
+        }
+        if !self.len.is_multiple_of(size) {
+            return invalid!("the {} bytes of the buffer are no whole number of {size}-byte elements", self.len);
+        }
+        Ok(self.len / size)
+    }
+
+    fn host_at<T>(&self) -> Result<*mut T> {
+        let start = self.host().wrapping_add(self.offset);
+        if !start.cast::<T>().is_aligned() {
+            return invalid!(
+                "the view starts {} bytes into its allocation, off the {} of its elements",
+                self.offset,
+                align_of::<T>()
+            );
+        }
+        Ok(start.cast())
+    }
+
+    pub(crate) fn hold(&self, access: Access, whole: bool) -> Result<Vec<Hold>> {
+        if rig_edge::callback::inside() {
+            return invalid!("a fill or a kernel cannot read or write a buffer by rig: do so before or after");
+        }
+        let core = &self.allocation.handle().core;
+        if core.gate.is_shut() {
+            return Err(core.lost_error());
+        }
+        hold(&[Want { allocation: &self.allocation, write: access == Access::Write, whole: whole && self.is_whole() }])
+    }
+}
+
+/// Runs a closure with the thread marked as inside one.
+fn inside<R>(f: impl FnOnce() -> R) -> R {
+    let _mark = InClosure::enter();
+    f()
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer")
+            .field("device", &self.allocation.handle().core.name)
+            .field("offset", &self.offset)
+            .field("len", &self.len)
+            .finish()
+    }
+}

@@ -1,0 +1,214 @@
+//! Devices: opening one, asking it for things, closing it.
+
+mod core;
+mod loss;
+mod stop;
+
+use std::fmt;
+use std::sync::Arc;
+
+use rig_edge::erased::erase;
+use rig_edge::{Facts, Memory, Opener, Timeline, WordIndex, WordSource, Words};
+
+pub(crate) use self::core::{Core, Retired, SubmissionEnd};
+pub(crate) use self::loss::panic_message;
+pub(crate) use self::stop::sweep_stopped;
+use crate::error::invalid;
+use crate::primitive::atomic::AtomicU64;
+use crate::timeline::timelines;
+use crate::{Buffer, Builder, Error, Image, Result};
+
+/// An open device.
+///
+/// A `Device` is a handle: clones are further handles to the same device. The device lives until [`close`](Device::close),
+/// a loss, or until the last handle, buffer, image and submission of it is dropped. Every call may come from any thread.
+#[derive(Clone)]
+pub struct Device {
+    pub(crate) handle: Arc<Handle>,
+}
+
+/// What programs' handles, buffers, images and submissions of one device share. Its drop closes the device.
+pub(crate) struct Handle {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.core.close("every handle to it was dropped");
+    }
+}
+
+/// Opens the device of `opener`.
+///
+/// If a device of the same name is lost, it is stopped first. Blocks as long as the driver's opening does.
+///
+/// # Errors
+///
+/// Refused with the driver's reason where the device cannot be opened; Invalid from inside a fill or a kernel.
+pub fn open<O: Opener>(opener: O) -> Result<Device> {
+    let name = opener.name();
+    if rig_edge::callback::inside() {
+        return invalid!("{name} cannot be opened inside a fill or a kernel: open it before");
+    }
+    stop::stop_lost(&name);
+    sweep_stopped();
+    let timelines = timelines();
+    let no_slot = || {
+        Error::Refused(format!(
+            "{name} cannot be opened: {} devices are open or stopping, as many as a process can have; close some",
+            rig_edge::WORDS_MAX
+        ))
+    };
+    let mut slot = timelines.claim(false).ok_or_else(no_slot)?;
+    let made = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        opener.make(Timeline::new(WordIndex::new(slot as usize)))
+    }));
+    let made = made.unwrap_or_else(|payload| Err(format!("its driver panicked: {}", loss::panic_message(&*payload))));
+    let driver = match made {
+        Ok(driver) => erase(driver),
+        Err(why) => {
+            timelines.release(slot);
+            return Err(Error::Refused(format!("{name} cannot be opened: {why}")));
+        }
+    };
+    let word = |slot: u32| Words::get().word(WordIndex::new(slot as usize));
+    let mut start = word(slot).load();
+    if driver.facts().word == WordSource::Own {
+        // A word of the driver's own may start below what an earlier device left in the slot: then take a new slot.
+        start = driver.signaled();
+        if start < word(slot).load() {
+            timelines.release(slot);
+            slot = timelines.claim(true).ok_or_else(no_slot)?;
+        }
+        word(slot).lift(start);
+    }
+    let core = Arc::new(Core::new(name, driver, slot, start));
+    timelines.attach(slot, &core);
+    core::register(&core);
+    Ok(Device { handle: Arc::new(Handle { core }) })
+}
+
+impl Device {
+    /// The device's name, such as `CORES`.
+    pub fn name(&self) -> &str {
+        &self.handle.core.name
+    }
+
+    /// What the driver says of the device. The same for as long as the device lives, also once it is lost.
+    pub fn facts(&self) -> &Facts {
+        &self.handle.core.facts
+    }
+
+    /// `len` bytes of the device's own memory. A length of zero works and touches no driver.
+    ///
+    /// The bytes are initialised and otherwise unspecified: zeros where the host addresses fresh memory, else what an
+    /// earlier buffer left. Blocks only where memory must come back first (see the crate's Memory section).
+    ///
+    /// # Errors
+    ///
+    /// OutOfMemory after every round of reclamation; Lost; Invalid inside a fill or a kernel.
+    pub fn buffer(&self, len: usize) -> Result<Buffer> {
+        self.buffer_in(Memory::Device, len)
+    }
+
+    /// `len` bytes of a kind of memory, otherwise as [`buffer`](Device::buffer).
+    ///
+    /// # Errors
+    ///
+    /// As [`buffer`](Device::buffer).
+    pub fn buffer_in(&self, memory: Memory, len: usize) -> Result<Buffer> {
+        Ok(Buffer::new(crate::memory::allocate(&self.handle, memory, len)?))
+    }
+
+    /// Loads an image: a binary of the device's architecture.
+    ///
+    /// # Errors
+    ///
+    /// Refused with the driver's reason; OutOfMemory; Lost; Invalid inside a fill or a kernel.
+    pub fn load(&self, image: &[u8]) -> Result<Image> {
+        Image::load(self, image)
+    }
+
+    /// Begins a submission.
+    pub fn submission(&self) -> Builder {
+        Builder::new(self)
+    }
+
+    /// The bytes that the device may hold in buffers, images' code and the cache.
+    pub fn budget(&self) -> u64 {
+        self.handle.core.pool.lock().budget
+    }
+
+    /// Sets the budget in bytes. What is held already stays; new memory is found only under the budget, and a lower one
+    /// first gives the cache back.
+    pub fn set_budget(&self, bytes: u64) {
+        let core = &self.handle.core;
+        let over = {
+            let mut pool = core.pool.lock();
+            pool.budget = bytes;
+            pool.live + pool.cached > bytes
+        };
+        if over && !rig_edge::callback::inside() {
+            core.take_back(true);
+            core.give_cache_back();
+        }
+    }
+
+    /// The bytes in use by buffers, images' code and dropped buffers whose work still runs, rounded as rig rounds them.
+    pub fn allocated(&self) -> u64 {
+        self.settled_pool(|pool| pool.live)
+    }
+
+    /// The bytes that rig keeps for later buffers.
+    pub fn cached(&self) -> u64 {
+        self.settled_pool(|pool| pool.cached)
+    }
+
+    fn settled_pool<R>(&self, f: impl FnOnce(&crate::memory::Pool) -> R) -> R {
+        self.handle.core.take_back(true);
+        f(&self.handle.core.pool.lock())
+    }
+
+    /// Closes the device: later calls answer Lost, also those of its buffers, and its points that are not reached by now
+    /// are Lost. Waits for no work: committed work may still run, work that was never committed never does, and memory
+    /// comes back once its work can no longer run. Closing twice is closing once.
+    pub fn close(&self) {
+        self.handle.core.close("it was closed");
+    }
+
+    /// Why the device is lost or closed; `None` while it is open.
+    pub fn lost(&self) -> Option<Arc<str>> {
+        self.handle.core.why_lost()
+    }
+
+    /// The driver's record for compiled code, if it is a `T` (C29).
+    pub fn capability<T: 'static>(&self) -> Option<&T> {
+        self.handle.core.driver.capability()?.downcast_ref()
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").field("name", &self.name()).field("lost", &self.lost()).finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Device {
+    /// Whether both are handles to the same device.
+    fn eq(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.handle, &other.handle)
+    }
+}
+
+impl Eq for Device {}
+
+/// The number that a new core's marks start from.
+fn mark(value: u64) -> AtomicU64 {
+    AtomicU64::new(value)
+}

@@ -1,0 +1,150 @@
+//! Losing a device: once, with one reason, and with everything that waited for it.
+//!
+//! # The order of a loss
+//!
+//! 1. The reason is written; the first one stays.
+//! 2. The gate shuts: no call enters any more.
+//! 3. The slot's unreached values fail (the timeline's invariant 1 says how that is seen in time).
+//! 4. Values of other devices that wait on a queue for failed ones fail, and those that follow them, until none is left.
+//!
+//! A submit registers what its value depends on before it looks whether that has failed, and a loss fails values before
+//! it looks at what is registered: one of the two sees the other.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use rig_edge::Reach;
+
+use super::core::{Dependent, Reason, known};
+use super::{Core, timelines};
+use crate::primitive::atomic::Ordering;
+use crate::timeline::{Lost, Stamp};
+
+impl Core {
+    /// Loses the device for a fault or a hang. The first reason stays; a device that is closed is lost already.
+    pub(crate) fn lose(&self, why: impl Into<String>) {
+        let why: Arc<str> = why.into().into();
+        if !self.lose_alone(&why) {
+            return;
+        }
+        if self.facts.reach == Reach::Driver {
+            let driver = self.driver.as_any().type_id();
+            for other in known().iter().filter(|core| core.driver.as_any().type_id() == driver) {
+                other.lose_alone(&why);
+            }
+        }
+        propagate();
+    }
+
+    fn lose_alone(&self, why: &Arc<str>) -> bool {
+        let first = self.shut(why, true, |gate| gate.lose());
+        self.wake_waiters();
+        first
+    }
+
+    /// Closes the device: shuts its gate, fails what is not reached, and runs stop unless calls are inside, the last of
+    /// which then does.
+    pub(crate) fn close(self: &Arc<Core>, why: &str) {
+        let why: Arc<str> = why.into();
+        let first = self.shut(&why, false, |gate| gate.close());
+        if !first {
+            self.gate.close();
+        }
+        super::stop::keep_until_over(self);
+        if rig_edge::callback::inside() {
+            // A fill dropped or closed it: the sweep of the next call, or the reaper, does the rest.
+            return;
+        }
+        if self.gate.claim_stop() {
+            self.stop();
+        }
+        if first {
+            propagate();
+        }
+        self.wake_waiters();
+        super::sweep_stopped();
+    }
+
+    /// Writes the reason, shuts the gate, fails what is not reached. False if the device was lost or closed before.
+    fn shut(&self, why: &Arc<str>, fault: bool, shut: impl FnOnce(&crate::gate::Gate) -> bool) -> bool {
+        let lost = Lost { device: Arc::clone(&self.name), why: Arc::clone(why) };
+        {
+            let mut reason = self.reason.lock();
+            if reason.is_some() {
+                return false;
+            }
+            *reason = Some(Reason { lost: lost.clone(), fault });
+        }
+        shut(&self.gate);
+        self.refresh();
+        timelines().fail_unreached(self.slot, &lost);
+        true
+    }
+
+    /// Why the device is lost or closed.
+    pub(crate) fn why_lost(&self) -> Option<Arc<str>> {
+        self.reason.lock().as_ref().map(|reason| Arc::clone(&reason.lost.why))
+    }
+
+    /// Notes that `value` cannot be right unless every value of `on` is.
+    pub(crate) fn depend(&self, value: u64, on: impl Iterator<Item = Stamp>) {
+        let mut dependents = self.dependents.lock();
+        let shown = self.shown();
+        dependents.retain(|dependent| dependent.value > shown);
+        dependents.extend(on.map(|on| Dependent { value, on }));
+        self.mark_oldest(&dependents);
+    }
+
+    /// Forgets what `value` depends on: it was not given to the driver after all.
+    pub(crate) fn forget(&self, value: u64) {
+        let mut dependents = self.dependents.lock();
+        dependents.retain(|dependent| dependent.value != value);
+        self.mark_oldest(&dependents);
+    }
+
+    fn mark_oldest(&self, dependents: &[Dependent]) {
+        let oldest = dependents.iter().map(|dependent| dependent.value).min().unwrap_or(u64::MAX);
+        self.oldest_dependent.store(oldest, Ordering::Release);
+    }
+
+    /// What the unreached values up to `value` wait for and their words do not show: the first such.
+    pub(crate) fn waits_for(&self, value: u64) -> Option<Stamp> {
+        if self.oldest_dependent.load(Ordering::Acquire) > value {
+            return None;
+        }
+        let mut dependents = self.dependents.lock();
+        let shown = self.shown();
+        dependents.retain(|dependent| dependent.value > shown);
+        self.mark_oldest(&dependents);
+        let foreign = dependents.iter().filter(|d| d.value <= value && d.on.slot != self.slot);
+        foreign.map(|d| d.on).find(|on| !crate::timeline::word_shows(*on))
+    }
+
+    /// Fails the unreached values whose producers failed. True if any did now.
+    fn fail_dependents(&self) -> bool {
+        let dependents = self.dependents.lock().clone();
+        let mut any = false;
+        for Dependent { value, on } in dependents {
+            if let Some(lost) = timelines().failure(on) {
+                any |= timelines().fail_value(self.slot, value, &lost);
+            }
+        }
+        any
+    }
+}
+
+/// Fails what depends on failed values, over all devices, until nothing more does.
+pub(crate) fn propagate() {
+    let known = known();
+    // Each round fails at least one more value of finitely many.
+    while known.iter().fold(false, |any, core| core.fail_dependents() || any) {}
+    for core in &known {
+        core.wake_waiters();
+    }
+}
+
+/// A panic's message.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a message")
+}

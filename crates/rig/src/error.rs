@@ -1,0 +1,42 @@
+//! What can go wrong, in four kinds.
+
+use std::sync::Arc;
+
+/// The answer of a call of rig's.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call did not do what it was asked.
+///
+/// Whatever the kind, nothing is lost, leaked or left locked, and the message says what to do.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller's mistake, with the argument, its value and the bound. Nothing has changed.
+    #[error("{0}")]
+    Invalid(String),
+    /// The device has no memory for the bytes, after everything that can come back has come back. Every earlier point
+    /// is still reached.
+    #[error("no memory for {bytes} bytes: drop buffers, raise the budget, or use smaller ones")]
+    OutOfMemory {
+        /// The bytes that were asked for.
+        bytes: u64,
+    },
+    /// The device faulted, hung or was closed: its later calls all answer this, with the first reason.
+    #[error("{device} is lost: {why}; open it again to go on")]
+    Lost {
+        /// The device's name.
+        device: String,
+        /// The first reason.
+        why: Arc<str>,
+    },
+    /// The driver refuses, and why: a binary, an opening.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// `Err(Error::Invalid)` with a formatted sentence.
+macro_rules! invalid {
+    ($($arg:tt)*) => { Err($crate::Error::Invalid(format!($($arg)*))) };
+}
+
+pub(crate) use invalid;

@@ -1,0 +1,196 @@
+//! Runs: the grid and the parameters of one submit, used again and again.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytemuck::NoUninit;
+use rig_edge::{Block, Scratch, Slot, Wait};
+
+use crate::error::invalid;
+use crate::submission::{Made, Shape};
+use crate::timeline::Stamp;
+use crate::{Buffer, Point, Result};
+
+/// What one submit of a submission needs: each launch's grid and parameters, and the driver's scratch.
+///
+/// A run is used again as soon as its submit returns, while the work still runs: a submit copies what it needs. In a
+/// steady state a submit allocates nothing on the heap.
+pub struct Run {
+    pub(crate) made: Arc<Made>,
+    pub(crate) blocks: Box<[Block]>,
+    /// The launches' parameters, as 8-byte words so that the first byte is on 8.
+    pub(crate) params: Box<[u64]>,
+    pub(crate) scratch: Box<[Scratch]>,
+    pub(crate) slots: Vec<Slot>,
+    /// Indices of the buffers by their allocations' addresses, one an allocation.
+    pub(crate) order: Vec<Use>,
+    pub(crate) waits: Vec<Wait>,
+    /// The caller's points for the next submit.
+    pub(crate) after: Vec<Stamp>,
+    /// Points to follow, collected under the stamps.
+    pub(crate) follow: Vec<Stamp>,
+    /// Values of the device's own that this submit's cannot be right without.
+    pub(crate) depends: Vec<Stamp>,
+    /// A launch parameter that was stored out of bounds: reported by the next submit.
+    wrong: Option<String>,
+}
+
+/// One allocation that a submit uses.
+#[derive(Clone, Copy)]
+pub(crate) struct Use {
+    /// The index of a buffer of the allocation.
+    pub(crate) buffer: u32,
+    pub(crate) write: bool,
+    /// Whether the submit overwrites every byte of the allocation.
+    pub(crate) whole: bool,
+}
+
+impl Run {
+    pub(crate) fn new(made: Arc<Made>, blocks: &[Block], params_len: usize) -> Run {
+        let slots = made.slots.len();
+        Run {
+            blocks: blocks.into(),
+            params: vec![0; params_len.div_ceil(8)].into(),
+            scratch: vec![Scratch::default(); blocks.len()].into(),
+            slots: Vec::with_capacity(slots),
+            order: Vec::with_capacity(slots),
+            waits: Vec::new(),
+            after: Vec::new(),
+            follow: Vec::new(),
+            depends: Vec::new(),
+            wrong: None,
+            made,
+        }
+    }
+
+    /// The part at `index`, to set a launch's grid and parameters.
+    ///
+    /// # Panics
+    ///
+    /// If the submission has no part at `index`.
+    pub fn part(&mut self, index: usize) -> PartMut<'_> {
+        assert!(index < self.blocks.len(), "part {index} of a submission of {} parts", self.blocks.len());
+        PartMut { run: self, index }
+    }
+
+    /// Lets the next submit's work start only after `points`, beside what its buffers ask. Points of any device.
+    pub fn after(&mut self, points: &[Point]) -> &mut Run {
+        self.after.extend(points.iter().map(|point| point.stamp()));
+        self
+    }
+
+    /// Submits a submission of copies and memsets, with one buffer for each slot, and returns its point without waiting
+    /// for the work.
+    ///
+    /// Waits only for what must be done first and no queue can wait for: a host closure over one of the buffers, work of
+    /// other devices, room in the device's queues.
+    ///
+    /// # Errors
+    ///
+    /// Invalid (nothing has changed, and no value is taken), OutOfMemory (likewise), or Lost. A submission with launches
+    /// or fills is Invalid here, since it runs code that Rust cannot check: see [`launch`](Run::launch).
+    pub fn submit(&mut self, buffers: &[&Buffer]) -> Result<Point> {
+        if self.made.runs_code {
+            return invalid!(
+                "this submission launches code: run it by the unsafe call launch(), and read its contract"
+            );
+        }
+        self.go(buffers)
+    }
+
+    /// Submits any submission, with one buffer for each slot, and returns its point without waiting for the work. Waits
+    /// and errors as for [`submit`](Run::submit).
+    ///
+    /// # Safety
+    ///
+    /// A kernel is machine code, and a fill is code over raw memory. For every launch and fill of the submission, until
+    /// its work has ended:
+    ///
+    /// 1. it touches only memory that its refs, with the offsets in its parameters, give it, inside the buffers that fill
+    ///    the slots (up to the next whole word after a buffer's end), and memory that it owns otherwise, such as its group
+    ///    memory;
+    /// 2. it writes only through refs that say write;
+    /// 3. its parameters and its grid are as its code expects, and its threads do not race where the code does not allow
+    ///    it, also where one allocation fills several slots;
+    /// 4. on a device of the host, it does not unwind into rig other than by a Rust panic of a Rust kernel.
+    #[expect(unsafe_code, reason = "the caller owes the contract of the code that runs")]
+    pub unsafe fn launch(&mut self, buffers: &[&Buffer]) -> Result<Point> {
+        self.go(buffers)
+    }
+
+    fn go(&mut self, buffers: &[&Buffer]) -> Result<Point> {
+        if let Some(wrong) = self.wrong.take() {
+            return invalid!("{wrong}");
+        }
+        let point = crate::submit::submit(self, buffers);
+        self.after.clear();
+        point
+    }
+
+    fn store(&mut self, index: usize, at: usize, bytes: &[u8]) {
+        let block = &self.blocks[index];
+        let len = block.params_len as usize;
+        if !matches!(self.made.shapes[index], Shape::Launch { .. }) {
+            self.note(format!("part {index} is no launch and has no parameters to store {} bytes in", bytes.len()));
+        } else if at.checked_add(bytes.len()).is_none_or(|end| end > len) {
+            self.note(format!("{} bytes at {at} leave the {len} bytes of part {index}'s parameters", bytes.len()));
+        } else {
+            let at = block.params_at as usize + at;
+            bytemuck::cast_slice_mut::<u64, u8>(&mut self.params)[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+    }
+
+    fn note(&mut self, wrong: String) {
+        self.wrong.get_or_insert(wrong);
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("blocks", &self.blocks).finish_non_exhaustive()
+    }
+}
+
+/// One part of a run. What is set stays for later submits of the run. A mistake is reported by the next submit.
+pub struct PartMut<'a> {
+    run: &'a mut Run,
+    index: usize,
+}
+
+impl PartMut<'_> {
+    /// The groups along x, y and z; each at least 1.
+    pub fn groups(self, groups: [u32; 3]) -> Self {
+        self.run.blocks[self.index].groups = groups;
+        self
+    }
+
+    /// The threads of a group along x, y and z; each at least 1.
+    pub fn threads(self, threads: [u32; 3]) -> Self {
+        self.run.blocks[self.index].threads = threads;
+        self
+    }
+
+    /// The bytes of group memory that the launch asks for, beside what the function declares.
+    pub fn group_bytes(self, bytes: u32) -> Self {
+        self.run.blocks[self.index].group_bytes = bytes;
+        self
+    }
+
+    /// Stores `value` at `at` in the launch's parameters. At a ref, the 8 bytes are an offset into the slot's buffer.
+    pub fn set<T: NoUninit>(self, at: usize, value: T) -> Self {
+        self.run.store(self.index, at, bytemuck::bytes_of(&value));
+        self
+    }
+
+    /// Stores `bytes` at `at` in the launch's parameters.
+    pub fn bytes(self, at: usize, bytes: &[u8]) -> Self {
+        self.run.store(self.index, at, bytes);
+        self
+    }
+}
+
+impl fmt::Debug for PartMut<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartMut").field("index", &self.index).field("block", &self.run.blocks[self.index]).finish()
+    }
+}

@@ -1,0 +1,220 @@
+//! Timelines: what the whole process knows of every word, and which values have failed.
+//!
+//! A timeline is a word's slot in the process-wide table. It outlives the devices that use it one after the other, and
+//! its values only rise over all of them, so a stamp or a point is a slot number and a value: plain data that counts
+//! nothing and never dangles.
+//!
+//! # Invariants
+//!
+//! 1. A value is reached once the word shows it, unless it failed. A value that was ever reached is never failed: a loss
+//!    reads the word after it has announced itself, and a reader looks for the announcement after it has read the word.
+//! 2. A failed value stays failed for ever, whatever the word shows: failures are kept with the slot and only ever added.
+//! 3. Whether memory can be touched is asked of the word alone ([`word_shows`]), never of failures (C31).
+//!
+//! # Memory ordering
+//!
+//! Invariant 1 stands on the order of four SeqCst operations: the loss stores the announcement, then reads the word; a
+//! reader reads the word, then the announcement. A reader that misses the announcement read the word before the loss
+//! did, so the loss's reading is no lower.
+
+use std::sync::{Arc, Weak};
+
+use rig_edge::{WORDS_MAX, WordIndex, Words};
+
+use crate::device::Core;
+use crate::primitive::atomic::{AtomicBool, Ordering};
+use crate::primitive::{Mutex, process_wide};
+
+/// No slot: the stamp of memory that nobody has used.
+pub(crate) const NO_SLOT: u32 = u32::MAX;
+
+/// A value of a slot. Plain data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) slot: u32,
+    pub(crate) value: u64,
+}
+
+/// Values of a slot that failed, and why.
+struct Failure {
+    from: u64,
+    /// The last failed value. A loss leaves it open (`u64::MAX`) until stop knows the last value.
+    to: u64,
+    lost: Lost,
+}
+
+/// Who was lost, and why.
+#[derive(Clone, Debug)]
+pub(crate) struct Lost {
+    pub(crate) device: Arc<str>,
+    pub(crate) why: Arc<str>,
+}
+
+impl From<Lost> for crate::Error {
+    fn from(lost: Lost) -> crate::Error {
+        crate::Error::Lost { device: lost.device.to_string(), why: lost.why }
+    }
+}
+
+/// How a value stands.
+#[derive(Debug)]
+pub(crate) enum State {
+    Reached,
+    Pending,
+    Failed(Lost),
+}
+
+/// One slot of the table.
+struct TimelineSlot {
+    failed: AtomicBool,
+    failures: Mutex<Vec<Failure>>,
+    device: Mutex<Weak<Core>>,
+}
+
+struct Free {
+    /// Slots that were used and are free again.
+    again: Vec<u32>,
+    /// The first slot that was never used.
+    fresh: u32,
+}
+
+/// The process's timelines.
+pub(crate) struct Timelines {
+    any_failed: AtomicBool,
+    slots: Box<[TimelineSlot]>,
+    free: Mutex<Free>,
+}
+
+process_wide! {
+    /// The timelines of the process.
+    pub(crate) fn timelines() -> Timelines { Timelines::new() }
+}
+
+/// The number of slots: one a word.
+const SLOTS: usize = WORDS_MAX;
+
+impl Timelines {
+    fn new() -> Timelines {
+        let slot = || TimelineSlot {
+            failed: AtomicBool::new(false),
+            failures: Mutex::new(Vec::new()),
+            device: Mutex::new(Weak::new()),
+        };
+        Timelines {
+            any_failed: AtomicBool::new(false),
+            slots: std::iter::repeat_with(slot).take(SLOTS).collect(),
+            free: Mutex::new(Free { again: Vec::new(), fresh: 0 }),
+        }
+    }
+
+    /// Takes a slot: one that was never used if `fresh`, else any. `None` if all are taken.
+    pub(crate) fn claim(&self, fresh: bool) -> Option<u32> {
+        let mut free = self.free.lock();
+        if !fresh && let Some(slot) = free.again.pop() {
+            return Some(slot);
+        }
+        let slot = free.fresh;
+        if slot as usize == self.slots.len() {
+            return if fresh { None } else { free.again.pop() };
+        }
+        free.fresh += 1;
+        Some(slot)
+    }
+
+    /// Gives a slot back, once nothing writes its word any more.
+    pub(crate) fn release(&self, slot: u32) {
+        *self.slot(slot).device.lock() = Weak::new();
+        self.free.lock().again.push(slot);
+    }
+
+    pub(crate) fn attach(&self, slot: u32, core: &Arc<Core>) {
+        *self.slot(slot).device.lock() = Arc::downgrade(core);
+    }
+
+    /// The device that uses the slot now.
+    pub(crate) fn device(&self, slot: u32) -> Option<Arc<Core>> {
+        self.slot(slot).device.lock().upgrade()
+    }
+
+    fn slot(&self, slot: u32) -> &TimelineSlot {
+        // PANIC: slots come from `claim`, which gives only those that there are.
+        &self.slots[slot as usize]
+    }
+
+    /// Whether any value of any device has failed since the process began. One load; false costs a submit nothing more.
+    #[inline]
+    pub(crate) fn any_failed(&self) -> bool {
+        self.any_failed.load(Ordering::SeqCst)
+    }
+
+    /// Fails every value of the slot above what its word shows: the announcement first, then the reading (invariant 1).
+    pub(crate) fn fail_unreached(&self, slot: u32, lost: &Lost) {
+        let of = self.slot(slot);
+        let mut failures = of.failures.lock();
+        self.announce(of);
+        let from = shown(slot) + 1;
+        failures.push(Failure { from, to: u64::MAX, lost: lost.clone() });
+    }
+
+    /// Fails one value of the slot, unless its word already shows it or it has failed. True if it failed now.
+    pub(crate) fn fail_value(&self, slot: u32, value: u64, lost: &Lost) -> bool {
+        let of = self.slot(slot);
+        let mut failures = of.failures.lock();
+        self.announce(of);
+        if shown(slot) >= value || failures.iter().any(|f| (f.from..=f.to).contains(&value)) {
+            return false;
+        }
+        failures.push(Failure { from: value, to: value, lost: lost.clone() });
+        true
+    }
+
+    fn announce(&self, of: &TimelineSlot) {
+        of.failed.store(true, Ordering::SeqCst);
+        self.any_failed.store(true, Ordering::SeqCst);
+    }
+
+    /// Ends the open range of a lost device at its last value, so that the slot's next device starts clean.
+    pub(crate) fn end_failures(&self, slot: u32, last: u64) {
+        let mut failures = self.slot(slot).failures.lock();
+        for failure in failures.iter_mut().filter(|f| f.to == u64::MAX) {
+            failure.to = last;
+        }
+        failures.retain(|f| f.from <= f.to);
+    }
+
+    /// The failure of a value, if it failed.
+    pub(crate) fn failure(&self, stamp: Stamp) -> Option<Lost> {
+        let of = self.slot(stamp.slot);
+        if !of.failed.load(Ordering::SeqCst) {
+            return None;
+        }
+        let failures = of.failures.lock();
+        let failure = failures.iter().find(|f| (f.from..=f.to).contains(&stamp.value));
+        failure.map(|f| f.lost.clone())
+    }
+
+    /// How a value stands: the word first, the failures second.
+    #[inline]
+    pub(crate) fn state(&self, stamp: Stamp) -> State {
+        let reached = word_shows(stamp);
+        if self.any_failed()
+            && let Some(lost) = self.failure(stamp)
+        {
+            return State::Failed(lost);
+        }
+        if reached { State::Reached } else { State::Pending }
+    }
+}
+
+/// What the slot's word shows.
+#[inline]
+pub(crate) fn shown(slot: u32) -> u64 {
+    Words::get().word(WordIndex::new(slot as usize)).load()
+}
+
+/// Whether the word shows the stamp's value: then no work up to it touches memory any more. For a device with a word of
+/// its own, [`Core::refresh`] brings that into the table first.
+#[inline]
+pub(crate) fn word_shows(stamp: Stamp) -> bool {
+    shown(stamp.slot) >= stamp.value
+}
