@@ -1,0 +1,55 @@
+//! What rig itself costs: submits, points and memory on the null driver.
+
+use divan::{Bencher, black_box};
+use rig::{Buffer, Device, Run, read, write};
+use rig_conformance::NullOpener;
+
+fn main() {
+    divan::main();
+}
+
+fn device() -> Device {
+    rig::open(NullOpener::new("NULL")).expect("the null device opens")
+}
+
+fn run_of(device: &Device, launches: usize) -> (Run, Buffer, Buffer) {
+    let add = device.load(b"").and_then(|image| image.function("add")).expect("null functions exist");
+    let mut builder = device.submission();
+    for _ in 0..launches {
+        builder = builder.launch(&add, [read(0), write(1)]);
+    }
+    let run = builder.make().expect("the parts fit").take();
+    (run, device.buffer(4096).expect("memory"), device.buffer(4096).expect("memory"))
+}
+
+/// One submit of launches with two refs each.
+#[divan::bench(args = [1, 2, 11, 101])]
+fn launches(bencher: Bencher, launches: usize) {
+    let device = device();
+    let (mut run, x, y) = run_of(&device, launches);
+    bencher.bench_local(|| {
+        // SAFETY: the null driver runs nothing.
+        #[expect(unsafe_code, reason = "a launch")]
+        let point = unsafe { run.launch(&[black_box(&x), black_box(&y)]) };
+        point.expect("the null device takes everything")
+    });
+}
+
+/// A point that is already reached.
+#[divan::bench]
+fn reached(bencher: Bencher) {
+    let device = device();
+    let (mut run, x, y) = run_of(&device, 1);
+    // SAFETY: the null driver runs nothing.
+    #[expect(unsafe_code, reason = "a launch")]
+    let point = unsafe { run.launch(&[&x, &y]) }.expect("the null device takes everything");
+    bencher.bench_local(|| black_box(&point).reached());
+}
+
+/// Allocates 1 MiB from the cache and drops it.
+#[divan::bench]
+fn allocate_and_drop(bencher: Bencher) {
+    let device = device();
+    drop(device.buffer(1 << 20));
+    bencher.bench_local(|| drop(black_box(device.buffer(1 << 20))));
+}
