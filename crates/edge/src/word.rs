@@ -35,12 +35,14 @@ impl WordIndex {
     /// # Panics
     ///
     /// If `index` is not below [`WORDS_MAX`].
+    #[inline]
     pub fn new(index: usize) -> WordIndex {
         assert!(index < WORDS_MAX, "word {index} of {WORDS_MAX}");
         WordIndex(index as u32)
     }
 
     /// The index, below [`WORDS_MAX`].
+    #[inline]
     pub fn get(self) -> usize {
         self.0 as usize
     }
@@ -64,8 +66,10 @@ impl Word {
     /// A driver's writers must be ordered among themselves; a `value` below the word is a driver's bug.
     #[inline]
     pub fn raise(&self, value: u64) {
-        let before = self.0.swap(value, Ordering::AcqRel);
+        // One writer at a time, so that a load and a store, which cost less than an exchange, are as good.
+        let before = self.0.load(Ordering::Relaxed);
         assert!(before <= value, "a word must rise, and this went from {before} to {value}");
+        self.0.store(value, Ordering::Release);
     }
 
     /// Raises the word to `value` unless it shows more already: how rig mirrors a word of a driver's own
@@ -95,6 +99,7 @@ pub struct Words {
 
 impl Words {
     /// The process's table. It lives until the process ends.
+    #[inline]
     #[cfg(not(rig_shuttle))]
     pub fn get() -> &'static Words {
         &TABLE.0

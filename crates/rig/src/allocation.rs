@@ -65,6 +65,7 @@ unsafe impl Send for Allocation {}
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
+    #[inline]
     pub(crate) fn handle(&self) -> &Arc<Handle> {
         &self.handle
     }
@@ -157,8 +158,14 @@ impl AllocationRef {
         AllocationRef(NonNull::from(Box::leak(allocation)))
     }
 
+    #[inline]
     pub(crate) fn as_ptr(&self) -> *const Allocation {
         self.0.as_ptr()
+    }
+
+    #[inline]
+    pub(crate) fn as_non_null(&self) -> NonNull<Allocation> {
+        self.0
     }
 }
 
@@ -194,9 +201,12 @@ impl Drop for AllocationRef {
         if self.refs.fetch_sub(1, Ordering::AcqRel) != 1 {
             return;
         }
-        // SAFETY: the count is zero, so this thread owns the allocation; the handle is taken out once, here.
+        // SAFETY: the count is zero, so this thread owns the allocation, and it is on no list yet.
         #[expect(unsafe_code, reason = "the last drop owns the allocation")]
-        let handle = ManuallyDrop::into_inner(unsafe { ptr::read(&raw const (*self.0.as_ptr()).handle) });
+        let of = unsafe { self.0.as_mut() };
+        // SAFETY: the handle is taken out once, here, and nobody uses it after: the allocation has no user left.
+        #[expect(unsafe_code, reason = "the last drop owns the allocation")]
+        let handle = unsafe { ManuallyDrop::take(&mut of.handle) };
         handle.core.dropped(self.0);
         // Last, since it may close the device, whose end takes the dropped list.
         drop(handle);
@@ -220,12 +230,11 @@ impl Dropped {
     }
 
     /// The state: nobody else can reach it.
-    pub(crate) fn held(&self) -> &Held {
-        // SAFETY: this is the only owner, so nobody writes the state.
+    pub(crate) fn held(&mut self) -> &Held {
+        // SAFETY: this is the only owner, lent exclusively.
         #[expect(unsafe_code, reason = "an owned pointer")]
-        unsafe {
-            &*(*self.0.as_ptr()).state.get()
-        }
+        let of = unsafe { self.0.as_mut() };
+        of.state.get_mut()
     }
 
     /// Frees the allocation's own bytes and gives its region's address and where in it the bytes lie.

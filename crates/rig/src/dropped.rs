@@ -25,9 +25,8 @@ impl DroppedList {
         loop {
             // SAFETY: the pusher owns the allocation, and nobody frees it before it is on the list.
             #[expect(unsafe_code, reason = "links through the owned allocation")]
-            unsafe {
-                (*allocation.as_ptr()).next.store(head, Ordering::Relaxed);
-            }
+            let of = unsafe { allocation.as_ref() };
+            of.next.store(head, Ordering::Relaxed);
             // ORDERING: Release pairs with the Acquire of `take`.
             match self.0.compare_exchange_weak(head, allocation.as_ptr(), Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
@@ -58,12 +57,12 @@ impl Iterator for Taken {
 
     fn next(&mut self) -> Option<Dropped> {
         let allocation = NonNull::new(self.0)?;
-        // SAFETY: the whole list was taken, so this iterator owns each allocation on it; `next` was set by its push.
+        // SAFETY: the whole list was taken, so this iterator owns each allocation on it.
         #[expect(unsafe_code, reason = "links through the owned allocations")]
-        {
-            self.0 = unsafe { (*allocation.as_ptr()).next.load(Ordering::Relaxed) };
-            // SAFETY: pushed with a count of zero, and owned by this iterator alone.
-            Some(unsafe { Dropped::new(allocation) })
-        }
+        let of = unsafe { allocation.as_ref() };
+        self.0 = of.next.load(Ordering::Relaxed);
+        // SAFETY: pushed with a count of zero, and owned by this iterator alone.
+        #[expect(unsafe_code, reason = "takes over ownership from the list")]
+        Some(unsafe { Dropped::new(allocation) })
     }
 }

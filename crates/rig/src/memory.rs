@@ -99,6 +99,7 @@ pub(crate) struct Pool {
     pub(crate) live: u64,
     pub(crate) cached: u64,
     granule: usize,
+    #[expect(clippy::vec_box, reason = "a region keeps its box from use to use")]
     bins: [BTreeMap<usize, Vec<Box<Region>>>; KINDS],
     /// Slabs with a free granule, by kind and class. Raw, because allocations point to them too.
     partial: [Vec<Vec<*mut Region>>; KINDS],
@@ -207,7 +208,7 @@ impl Pool {
         let looked_at = if all { self.pending.len() } else { self.pending.len().min(LOOKED_AT) };
         for _ in 0..looked_at {
             // PANIC: no more are popped than there were.
-            let dropped = self.pending.pop_front().expect("counted above");
+            let mut dropped = self.pending.pop_front().expect("counted above");
             if dropped.held().stamps.all_shown() {
                 self.cache(dropped.into_place());
             } else if all {
@@ -253,6 +254,7 @@ impl Pool {
     }
 
     /// Takes everything cached out, to be given back to the driver. Its bytes still count as cached until then.
+    #[expect(clippy::vec_box, reason = "a region keeps its box from use to use")]
     fn take_cache(&mut self) -> Vec<Box<Region>> {
         let mut out: Vec<_> = self.bins.iter_mut().flat_map(std::mem::take).flat_map(|(_, bin)| bin).collect();
         for slabs in self.partial.iter_mut().flatten() {
@@ -280,9 +282,9 @@ impl Pool {
     }
 
     /// The stamps that keep dropped memory from coming back.
-    fn unshown(&self) -> Vec<Stamp> {
+    fn unshown(&mut self) -> Vec<Stamp> {
         let mut stamps: Vec<Stamp> = Vec::new();
-        for stamp in self.pending.iter().flat_map(|dropped| dropped.held().stamps.all()) {
+        for stamp in self.pending.iter_mut().flat_map(|dropped| dropped.held().stamps.all()) {
             match stamps.iter_mut().find(|s| s.slot == stamp.slot) {
                 Some(same) => same.value = same.value.max(stamp.value),
                 None => stamps.push(stamp),
@@ -369,7 +371,7 @@ impl Core {
     pub(crate) fn take_back(&self, all: bool) {
         self.refresh();
         let mut pool = self.pool.lock();
-        for dropped in self.take_dropped() {
+        for mut dropped in self.take_dropped() {
             if dropped.held().stamps.all_shown() {
                 pool.cache(dropped.into_place());
             } else {

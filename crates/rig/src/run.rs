@@ -1,11 +1,13 @@
 //! Runs: the grid and the parameters of one submit, used again and again.
 
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use bytemuck::NoUninit;
 use rig_edge::{Block, Scratch, Slot, Wait};
 
+use crate::allocation::Allocation;
 use crate::error::invalid;
 use crate::submission::{Made, Shape};
 use crate::timeline::Stamp;
@@ -21,8 +23,9 @@ pub struct Run {
     /// The launches' parameters, as 8-byte words so that the first byte is on 8.
     pub(crate) params: Box<[u64]>,
     pub(crate) scratch: Box<[Scratch]>,
-    pub(crate) slots: Vec<Slot>,
-    /// Indices of the buffers by their allocations' addresses, one an allocation.
+    /// One a slot, filled by each submit.
+    pub(crate) slots: Box<[Slot]>,
+    /// The allocations of the submit under way, each once, by their addresses.
     pub(crate) order: Vec<Use>,
     pub(crate) waits: Vec<Wait>,
     /// The caller's points for the next submit.
@@ -35,15 +38,28 @@ pub struct Run {
     wrong: Option<String>,
 }
 
+/// A slot that no submit has filled.
+const NO_SLOT: Slot =
+    Slot { device: 0, host: std::ptr::null_mut(), len: 0, handle: std::ptr::null(), handle_offset: 0 };
+
 /// One allocation that a submit uses.
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
-    /// The index of a buffer of the allocation.
+    /// The allocation. The buffers that are lent to the submit keep it for as long as the submit lasts.
+    pub(crate) allocation: NonNull<Allocation>,
+    /// The slot of a buffer of the allocation, for messages.
     pub(crate) buffer: u32,
     pub(crate) write: bool,
     /// Whether the submit overwrites every byte of the allocation.
     pub(crate) whole: bool,
 }
+
+// SAFETY: an address and flags; read only by the submit that wrote it.
+#[expect(unsafe_code, reason = "an address that only its own submit follows")]
+unsafe impl Send for Use {}
+// SAFETY: as for Send.
+#[expect(unsafe_code, reason = "an address that only its own submit follows")]
+unsafe impl Sync for Use {}
 
 impl Run {
     pub(crate) fn new(made: Arc<Made>, blocks: &[Block], params_len: usize) -> Run {
@@ -52,7 +68,7 @@ impl Run {
             blocks: blocks.into(),
             params: vec![0; params_len.div_ceil(8)].into(),
             scratch: vec![Scratch::default(); blocks.len()].into(),
-            slots: Vec::with_capacity(slots),
+            slots: vec![NO_SLOT; slots].into(),
             order: Vec::with_capacity(slots),
             waits: Vec::new(),
             after: Vec::new(),
@@ -119,12 +135,18 @@ impl Run {
     }
 
     fn go(&mut self, buffers: &[&Buffer]) -> Result<Point> {
-        if let Some(wrong) = self.wrong.take() {
-            return invalid!("{wrong}");
+        if self.wrong.is_some() {
+            return self.report();
         }
         let point = crate::submit::submit(self, buffers);
         self.after.clear();
         point
+    }
+
+    #[cold]
+    fn report(&mut self) -> Result<Point> {
+        self.after.clear();
+        invalid!("{}", self.wrong.take().unwrap_or_default())
     }
 
     fn store(&mut self, index: usize, at: usize, bytes: &[u8]) {

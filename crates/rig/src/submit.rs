@@ -40,7 +40,7 @@ use crate::hold;
 use crate::primitive::atomic::Ordering;
 use crate::run::{Run, Use};
 use crate::submission::{Made, Shape};
-use crate::timeline::{Stamp, State, timelines, word_shows};
+use crate::timeline::{Lost, Stamp, State, timelines, word_shows};
 use crate::{Buffer, Error, Point, Result};
 
 /// How often a submit begins before it reserves its allocations.
@@ -53,6 +53,7 @@ const GROWTHS: u32 = 4;
 const FEW: usize = 24;
 
 /// What stands between a submit and its value.
+#[derive(Clone, Copy)]
 enum Obstacle {
     /// A host hold, or a submit that goes before, on this buffer's allocation.
     Hold { buffer: usize, write: bool },
@@ -68,16 +69,14 @@ enum Obstacle {
     Grow,
 }
 
-/// What ends an attempt without a point.
-enum Stop {
+/// An attempt gave no point: [`Submit::why`] says why. The reason stands there, and not in here, so that the happy path
+/// moves one word.
+struct Halt;
+
+/// Why an attempt gave no point.
+enum Why {
     Begin(Obstacle),
     Fail(Error),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Fail(error)
-    }
 }
 
 /// A submit under way: the run's fields, borrowed apart.
@@ -88,7 +87,7 @@ struct Submit<'a> {
     blocks: &'a [Block],
     params: &'a [u8],
     scratch: &'a mut [Scratch],
-    slots: &'a mut Vec<Slot>,
+    slots: &'a mut [Slot],
     order: &'a mut Vec<Use>,
     waits: &'a mut Vec<Wait>,
     after: &'a [Stamp],
@@ -97,6 +96,7 @@ struct Submit<'a> {
     /// Whether the host itself holds the allocations for this submit: a staging copy of its own closure.
     own_hold: bool,
     reserved: bool,
+    why: Option<Why>,
 }
 
 /// Submits the run.
@@ -124,15 +124,13 @@ pub(crate) fn submit_holding(run: &mut Run, buffers: &[&Buffer], own_hold: bool)
         depends: &mut run.depends,
         own_hold,
         reserved: false,
+        why: None,
     };
     submit.check()?;
-    let result = match submit.attempt() {
+    match submit.attempt() {
         Ok(point) => Ok(point),
-        Err(Stop::Fail(error)) => Err(error),
-        Err(Stop::Begin(obstacle)) => submit.begin_again(obstacle),
-    };
-    submit.slots.clear();
-    result
+        Err(Halt) => submit.begin_again(),
+    }
 }
 
 impl Submit<'_> {
@@ -146,8 +144,7 @@ impl Submit<'_> {
                 self.buffers.len()
             );
         }
-        self.slots.clear();
-        for (index, buffer) in self.buffers.iter().enumerate() {
+        for (index, (buffer, slot)) in self.buffers.iter().zip(self.slots.iter_mut()).enumerate() {
             let allocation = buffer.allocation();
             if !std::ptr::eq(&raw const **allocation.handle(), &raw const *self.made.handle) {
                 return invalid!(
@@ -156,7 +153,7 @@ impl Submit<'_> {
                     self.core.name
                 );
             }
-            self.slots.push(buffer.slot());
+            *slot = buffer.slot();
         }
         for (index, shape) in self.made.shapes.iter().enumerate() {
             match shape {
@@ -210,31 +207,20 @@ impl Submit<'_> {
     /// The allocations in address order, each once.
     fn sort(&mut self) {
         self.order.clear();
-        for (index, of) in self.made.slots.iter().enumerate() {
-            let buffer = self.buffers[index];
+        for (index, (of, buffer)) in self.made.slots.iter().zip(self.buffers).enumerate() {
+            let allocation = buffer.allocation().as_non_null();
             let whole = of.whole && buffer.is_whole();
-            let new = Use { buffer: index as u32, write: of.write, whole };
-            if self.buffers.len() > FEW {
-                self.order.push(new);
-                continue;
-            }
-            let address = buffer.allocation().as_ptr();
-            let mut at = self.order.len();
-            while at > 0 && self.address(at - 1) > address {
-                at -= 1;
-            }
-            if at > 0 && self.address(at - 1) == address {
-                merge(&mut self.order[at - 1], new);
+            let new = Use { allocation, buffer: index as u32, write: of.write, whole };
+            if self.buffers.len() <= FEW {
+                insert(self.order, new);
             } else {
-                self.order.insert(at, new);
+                self.order.push(new);
             }
         }
         if self.buffers.len() > FEW {
-            let buffers = self.buffers;
-            let address = |of: &Use| buffers[of.buffer as usize].allocation().as_ptr();
-            self.order.sort_unstable_by_key(address);
+            self.order.sort_unstable_by_key(|of| of.allocation);
             self.order.dedup_by(|next, kept| {
-                let same = address(next) == address(kept);
+                let same = next.allocation == kept.allocation;
                 if same {
                     merge(kept, *next);
                 }
@@ -243,66 +229,74 @@ impl Submit<'_> {
         }
     }
 
-    fn address(&self, at: usize) -> *const Allocation {
-        self.allocation(&self.order[at]) as *const _
-    }
-
-    fn allocation(&self, of: &Use) -> &Allocation {
-        self.buffers[of.buffer as usize].allocation()
-    }
-
     // ---- 2 to 6: one attempt ----
 
-    fn attempt(&mut self) -> std::result::Result<Point, Stop> {
+    #[inline]
+    fn attempt(&mut self) -> std::result::Result<Point, Halt> {
         self.lock();
-        if let Err(stop) = self.collect().and_then(|()| self.place_waits()) {
+        if let Err(halt) = self.collect().and_then(|()| self.place_waits()) {
             self.unlock();
-            return Err(stop);
+            return Err(halt);
         }
         match self.core.gate.try_turn() {
             Turn::Taken => {}
             Turn::Held => {
                 self.unlock();
-                return Err(Stop::Begin(Obstacle::Turn));
+                return self.begin(Obstacle::Turn);
             }
             Turn::Shut => {
                 self.unlock();
-                return Err(Stop::Fail(self.core.lost_error()));
+                return self.fail(self.core.lost_error());
             }
         }
         let outcome = self.hand_over();
         let left = self.core.gate.give_turn();
-        if let Outcome::Given { value, .. } = outcome {
+        let value = match &outcome {
+            Ok(value) => *value,
+            Err(trouble) => trouble.given(),
+        };
+        if value != NOT_GIVEN {
             self.stamp(Stamp { slot: self.core.slot, value });
         }
         self.unlock();
-        self.core.after(left);
+        if left == Left::Open
+            && let Ok(value) = outcome
+        {
+            return Ok(Point::new(Stamp { slot: self.core.slot, value }));
+        }
         self.conclude(outcome, left)
     }
 
-    fn conclude(&mut self, outcome: Outcome, left: Left) -> std::result::Result<Point, Stop> {
+    #[cold]
+    fn conclude(&mut self, outcome: std::result::Result<u64, Trouble>, left: Left) -> std::result::Result<Point, Halt> {
+        self.core.after(left);
         match outcome {
-            Outcome::Given { value, failed: None } if left == Left::Open => {
-                Ok(Point::new(Stamp { slot: self.core.slot, value }))
-            }
             // The device was lost or closed before the submit returned (S11).
-            Outcome::Given { failed: None, .. } => Err(Stop::Fail(self.core.lost_error())),
-            Outcome::Given { failed: Some(why), .. } | Outcome::Panicked(why) => {
+            Ok(_) => self.fail(self.core.lost_error()),
+            Err(Trouble::Failed { why, .. } | Trouble::Panicked(why)) => {
                 self.core.lose(why);
-                Err(Stop::Fail(self.core.lost_error()))
+                self.fail(self.core.lost_error())
             }
-            Outcome::Refused(why) => {
-                Err(Stop::Fail(Error::Invalid(format!("{} refuses the work: {why}", self.core.name))))
-            }
-            Outcome::Failed(error) => Err(Stop::Fail(error)),
-            Outcome::Later(seen) => Err(Stop::Begin(Obstacle::Later(seen))),
-            Outcome::Grow => Err(Stop::Begin(Obstacle::Grow)),
+            Err(Trouble::Refused(why)) => self.fail(Error::Invalid(format!("{} refuses the work: {why}", self.core.name))),
+            Err(Trouble::Error(error)) => self.fail(error),
+            Err(Trouble::Begin(obstacle)) => self.begin(obstacle),
         }
+    }
+
+    fn begin<T>(&mut self, obstacle: Obstacle) -> std::result::Result<T, Halt> {
+        self.why = Some(Why::Begin(obstacle));
+        Err(Halt)
+    }
+
+    #[cold]
+    fn fail<T>(&mut self, error: impl Into<Error>) -> std::result::Result<T, Halt> {
+        self.why = Some(Why::Fail(error.into()));
+        Err(Halt)
     }
 
     fn lock(&self) {
         for of in self.order.iter() {
-            self.allocation(of).lock();
+            of.get().lock();
         }
     }
 
@@ -312,39 +306,37 @@ impl Submit<'_> {
             // and used inside one statement or loop body below.
             #[expect(unsafe_code, reason = "the stamps' lock has no guard")]
             unsafe {
-                self.allocation(of).unlock();
+                of.get().unlock();
             }
         }
     }
 
     /// Sees that nothing is in the way, and collects the points to follow.
-    fn collect(&mut self) -> std::result::Result<(), Stop> {
+    #[inline]
+    fn collect(&mut self) -> std::result::Result<(), Halt> {
         self.follow.clear();
         self.depends.clear();
         let oldest = self.core.oldest_dependent.load(Ordering::Acquire);
-        let any_failed = timelines().any_failed();
+        let any_failed = self.core.timelines.any_failed();
         for index in 0..self.order.len() {
             let of = self.order[index];
-            let allocation = self.buffers[of.buffer as usize].allocation();
             // SAFETY: the lock is held by `lock`, and this is the only reference until the end of the loop's body.
             #[expect(unsafe_code, reason = "the stamps' lock has no guard")]
-            let held = unsafe { allocation.held() };
-            if !self.own_hold && hold::in_the_way(allocation, held, of.write, self.reserved) {
-                return Err(Stop::Begin(Obstacle::Hold { buffer: of.buffer as usize, write: of.write }));
+            let held = unsafe { of.get().held() };
+            if !self.own_hold && hold::in_the_way(of.get(), held, of.write, self.reserved) {
+                return self.begin(Obstacle::Hold { buffer: of.buffer as usize, write: of.write });
             }
-            if any_failed {
-                self.refuse_failed(&of, &held.stamps)?;
+            if any_failed && let Some(lost) = self.failed(&of, &held.stamps) {
+                return self.fail(lost);
             }
             if let Some(stamp) = held.stamps.write() {
                 self.meet(stamp, oldest);
             }
             if of.write {
-                for stamp in held.stamps.reads() {
-                    self.meet(stamp, oldest);
-                }
+                held.stamps.each_read(|stamp| self.meet(stamp, oldest));
             }
         }
-        self.collect_after(oldest)
+        if self.after.is_empty() { Ok(()) } else { self.collect_after(oldest) }
     }
 
     /// A stamp that the work must follow.
@@ -360,11 +352,11 @@ impl Submit<'_> {
         }
     }
 
-    fn collect_after(&mut self, oldest: u64) -> std::result::Result<(), Stop> {
+    fn collect_after(&mut self, oldest: u64) -> std::result::Result<(), Halt> {
         for index in 0..self.after.len() {
             let stamp = self.after[index];
             match timelines().state(stamp) {
-                State::Failed(lost) => return Err(Stop::Fail(lost.into())),
+                State::Failed(lost) => return self.fail(lost),
                 State::Reached => {}
                 State::Pending => self.meet(stamp, oldest),
             }
@@ -375,25 +367,26 @@ impl Submit<'_> {
     /// Memory whose last write failed may only be overwritten whole; and nothing follows a failed value whose word does
     /// not show it, unless device order does.
     #[cold]
-    fn refuse_failed(&self, of: &Use, stamps: &crate::stamps::Stamps) -> std::result::Result<(), Stop> {
+    fn failed(&self, of: &Use, stamps: &crate::stamps::Stamps) -> Option<Lost> {
         let settled = |stamp: Stamp| word_shows(stamp) || stamp.slot == self.core.slot;
         if let Some(stamp) = stamps.write()
             && let Some(lost) = timelines().failure(stamp)
             && !(of.whole && settled(stamp))
         {
-            return Err(Stop::Fail(lost.into()));
+            return Some(lost);
         }
-        for stamp in stamps.reads().filter(|stamp| of.write && !settled(*stamp)) {
-            if let Some(lost) = timelines().failure(stamp) {
-                return Err(Stop::Fail(lost.into()));
-            }
-        }
-        Ok(())
+        let mut uses = stamps.reads().filter(|stamp| of.write && !settled(*stamp));
+        uses.find_map(|stamp| timelines().failure(stamp))
     }
 
     /// Turns the points to follow into queue waits, or into what the host must wait for first.
-    fn place_waits(&mut self) -> std::result::Result<(), Stop> {
+    #[inline]
+    fn place_waits(&mut self) -> std::result::Result<(), Halt> {
         self.waits.clear();
+        if self.follow.is_empty() { Ok(()) } else { self.place_waits_for_producers() }
+    }
+
+    fn place_waits_for_producers(&mut self) -> std::result::Result<(), Halt> {
         for index in 0..self.follow.len() {
             let stamp = self.follow[index];
             let Some(producer) = timelines().device(stamp.slot) else {
@@ -402,14 +395,14 @@ impl Submit<'_> {
             producer.refresh();
             match timelines().state(stamp) {
                 State::Reached => continue,
-                State::Failed(lost) => return Err(Stop::Fail(lost.into())),
+                State::Failed(lost) => return self.fail(lost),
                 State::Pending => {}
             }
             if producer.committed.load(Ordering::Acquire) < stamp.value {
-                return Err(Stop::Begin(Obstacle::Commit(stamp)));
+                return self.begin(Obstacle::Commit(stamp));
             }
             if !self.can_wait_for(&producer) {
-                return Err(Stop::Begin(Obstacle::Point(stamp)));
+                return self.begin(Obstacle::Point(stamp));
             }
             self.waits.push(Wait { word: WordIndex::new(stamp.slot as usize), value: stamp.value });
             self.depends.push(stamp);
@@ -427,22 +420,27 @@ impl Submit<'_> {
     }
 
     /// Room, value and submit, under the turn. A panic of the driver's is caught here.
-    fn hand_over(&mut self) -> Outcome {
-        let mut given = None;
-        let caught = catch_unwind(AssertUnwindSafe(|| self.under_turn(&mut given)));
-        caught.unwrap_or_else(|payload| {
-            let why = format!("its driver panicked: {}", crate::device::panic_message(&*payload));
-            match given {
-                Some(value) => {
-                    self.given(value);
-                    Outcome::Given { value, failed: Some(why) }
-                }
-                None => Outcome::Panicked(why),
-            }
-        })
+    #[inline]
+    fn hand_over(&mut self) -> std::result::Result<u64, Trouble> {
+        let mut given = NOT_GIVEN;
+        match catch_unwind(AssertUnwindSafe(|| self.under_turn(&mut given))) {
+            Ok(outcome) => outcome,
+            Err(payload) => self.panicked(&*payload, given),
+        }
     }
 
-    fn under_turn(&mut self, given: &mut Option<u64>) -> Outcome {
+    #[cold]
+    fn panicked(&self, payload: &(dyn std::any::Any + Send), given: u64) -> std::result::Result<u64, Trouble> {
+        let why = format!("its driver panicked: {}", crate::device::panic_message(payload));
+        if given == NOT_GIVEN {
+            return Err(Trouble::Panicked(why));
+        }
+        self.given(given);
+        Err(Trouble::Failed { value: given, why })
+    }
+
+    #[inline]
+    fn under_turn(&mut self, given: &mut u64) -> std::result::Result<u64, Trouble> {
         let core = self.core;
         let seen = core.shown();
         let bound = self.made.bound();
@@ -458,34 +456,31 @@ impl Submit<'_> {
         #[expect(unsafe_code, reason = "the debt of room is paid here")]
         match unsafe { bound.room(&mut work) } {
             Room::Ok => {}
-            Room::Later => return Outcome::Later(seen),
-            Room::Grow => return Outcome::Grow,
-            Room::Refused(why) => return Outcome::Refused(why),
+            Room::Later => return Err(Trouble::Begin(Obstacle::Later(seen))),
+            Room::Grow => return Err(Trouble::Begin(Obstacle::Grow)),
+            Room::Refused(why) => return Err(Trouble::Refused(why)),
         }
         // Only the turn's holder writes `submitted`.
         let value = core.submitted.load(Ordering::Relaxed) + 1;
         if !self.depends.is_empty()
             && let Some(error) = register(core, value, self.depends)
         {
-            return Outcome::Failed(error);
+            return Err(Trouble::Error(error));
         }
-        *given = Some(value);
+        *given = value;
         let _in_fill = self.made.has_fill.then(callback::enter);
         // SAFETY: as for room, which just answered Ok for this work; the value is the last plus one. Memory, code and
         // plan outlive the work: each is given back only once the word shows this value, by the stamps that follow.
         #[expect(unsafe_code, reason = "the debt of submit is paid here")]
         let answer = unsafe { bound.submit(value, &mut work) };
         self.given(value);
-        let failed = match answer {
-            Submitted::Committed => {
-                // ORDERING: Release: who reads the mark sees the commit.
-                core.committed.store(value, Ordering::Release);
-                None
-            }
-            Submitted::Encoded => None,
-            Submitted::Failed(why) => Some(why),
-        };
-        Outcome::Given { value, failed }
+        match answer {
+            // ORDERING: Release: who reads the mark sees the commit.
+            Submitted::Committed => core.committed.store(value, Ordering::Release),
+            Submitted::Encoded => {}
+            Submitted::Failed(why) => return Err(Trouble::Failed { value, why }),
+        }
+        Ok(value)
     }
 
     /// Notes that the driver was given `value`.
@@ -500,7 +495,7 @@ impl Submit<'_> {
         for of in self.order.iter() {
             // SAFETY: the lock is held by `lock`, and this is the only reference until the end of the loop's body.
             #[expect(unsafe_code, reason = "the stamps' lock has no guard")]
-            let held = unsafe { self.allocation(of).held() };
+            let held = unsafe { of.get().held() };
             if of.write {
                 held.stamps.add_write(stamp);
             } else {
@@ -512,22 +507,24 @@ impl Submit<'_> {
     // ---- beginning again ----
 
     #[cold]
-    fn begin_again(&mut self, first: Obstacle) -> Result<Point> {
-        let mut obstacle = first;
+    fn begin_again(&mut self) -> Result<Point> {
         let mut growths = 0;
         let mut beginnings = 1;
         let result = loop {
-            if let Err(error) = self.pass(&obstacle, &mut growths) {
+            let obstacle = match self.why.take() {
+                Some(Why::Begin(obstacle)) => obstacle,
+                Some(Why::Fail(error)) => break Err(error),
+                None => unreachable!("a halt says why"),
+            };
+            if let Err(error) = self.pass(obstacle, &mut growths) {
                 break Err(error);
             }
             beginnings += 1;
             if beginnings > PATIENCE && !self.reserved && !self.own_hold && !hold::inside_closure() {
                 self.reserve();
             }
-            match self.attempt() {
-                Ok(point) => break Ok(point),
-                Err(Stop::Fail(error)) => break Err(error),
-                Err(Stop::Begin(next)) => obstacle = next,
+            if let Ok(point) = self.attempt() {
+                break Ok(point);
             }
         };
         self.unreserve();
@@ -535,8 +532,8 @@ impl Submit<'_> {
     }
 
     /// Waits an obstacle away, with no lock held.
-    fn pass(&mut self, obstacle: &Obstacle, growths: &mut u32) -> Result<()> {
-        match *obstacle {
+    fn pass(&mut self, obstacle: Obstacle, growths: &mut u32) -> Result<()> {
+        match obstacle {
             Obstacle::Hold { buffer, write } => {
                 if hold::inside_closure() {
                     return invalid!(
@@ -587,18 +584,18 @@ impl Submit<'_> {
             self.lock();
             let taken = self.order.iter().position(|of| {
                 // ORDERING: Relaxed: flags are written under the allocation's lock alone.
-                self.allocation(of).flags.load(Ordering::Relaxed) & RESERVED != 0
+                of.get().flags.load(Ordering::Relaxed) & RESERVED != 0
             });
             if taken.is_none() {
                 for of in self.order.iter() {
-                    self.allocation(of).flags.fetch_or(RESERVED, Ordering::Relaxed);
+                    of.get().flags.fetch_or(RESERVED, Ordering::Relaxed);
                 }
                 self.reserved = true;
             }
             self.unlock();
             match taken {
                 None => return,
-                Some(at) => hold::wait_clear(self.allocation(&self.order[at]), self.order[at].write, false),
+                Some(at) => hold::wait_clear(self.order[at].get(), self.order[at].write, false),
             }
         }
     }
@@ -608,27 +605,63 @@ impl Submit<'_> {
             return;
         }
         for of in self.order.iter() {
-            let allocation = self.allocation(of);
+            let allocation = of.get();
             let flags = allocation.with(|_| hold::clear_flags(allocation, RESERVED));
             hold::wake(allocation, flags);
         }
     }
 }
 
-/// What came of handing the work over.
-enum Outcome {
-    /// The driver was given the value; `failed` says why its submit failed, if it did.
-    Given {
+/// Why handing the work over gave no value that will run.
+enum Trouble {
+    /// The driver was given the value, and its submit failed.
+    Failed {
         value: u64,
-        failed: Option<String>,
+        why: String,
     },
     /// The driver panicked before it was given a value.
     Panicked(String),
     Refused(String),
     /// What the value depends on has failed: no value was taken.
-    Failed(Error),
-    Later(u64),
-    Grow,
+    Error(Error),
+    Begin(Obstacle),
+}
+
+/// No value: a device's values start at 1 or later.
+const NOT_GIVEN: u64 = 0;
+
+impl Trouble {
+    /// The value that the driver was given, or [`NOT_GIVEN`].
+    fn given(&self) -> u64 {
+        if let Trouble::Failed { value, .. } = self { *value } else { NOT_GIVEN }
+    }
+}
+
+impl Use {
+    /// The allocation, for as long as the submit that collected it.
+    #[inline]
+    fn get<'a>(&self) -> &'a Allocation {
+        // SAFETY: `sort` took the address from a buffer that is lent to the submit for all of its time, and `order` is
+        // read only by the submit that wrote it.
+        #[expect(unsafe_code, reason = "an address whose owner is borrowed beside it")]
+        unsafe {
+            self.allocation.as_ref()
+        }
+    }
+}
+
+/// Puts a use where its address belongs; joins it to another of the same allocation.
+#[inline]
+fn insert(order: &mut Vec<Use>, new: Use) {
+    let mut at = order.len();
+    while at > 0 && order[at - 1].allocation > new.allocation {
+        at -= 1;
+    }
+    if at > 0 && order[at - 1].allocation == new.allocation {
+        merge(&mut order[at - 1], new);
+    } else {
+        order.insert(at, new);
+    }
 }
 
 fn merge(kept: &mut Use, other: Use) {

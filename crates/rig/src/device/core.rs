@@ -23,13 +23,16 @@ use crate::image::ImageCode;
 use crate::memory::Pool;
 use crate::primitive::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::primitive::{Condvar, Mutex, process_wide};
-use crate::timeline::{Lost, Stamp, shown, word_shows};
+use crate::timeline::{Lost, Stamp, Timelines, shown, timelines, word_shows};
 use crate::{Error, Result};
 
 pub(crate) struct Core {
     pub(crate) name: Arc<str>,
     pub(crate) facts: Facts,
     pub(crate) slot: u32,
+    /// Whether the word is one of the driver's own.
+    own_word: bool,
+    pub(crate) timelines: &'static Timelines,
     pub(crate) gate: Gate,
     /// The last value given to the driver's submit.
     pub(crate) submitted: AtomicU64,
@@ -113,6 +116,8 @@ impl Core {
             name: name.into(),
             gate: Gate::new(),
             slot,
+            own_word: facts.word == WordSource::Own,
+            timelines: timelines(),
             submitted: mark(start),
             committed: mark(start),
             pool: Mutex::new(Pool::new(&facts)),
@@ -133,12 +138,20 @@ impl Core {
     /// Brings a word of the driver's own into the table.
     #[inline]
     pub(crate) fn refresh(&self) {
-        if self.facts.word == WordSource::Own && !self.finished.load(Ordering::Acquire) {
+        if self.own_word {
+            self.mirror();
+        }
+    }
+
+    #[cold]
+    fn mirror(&self) {
+        if !self.finished.load(Ordering::Acquire) {
             Words::get().word(WordIndex::new(self.slot as usize)).lift(self.driver.signaled());
         }
     }
 
     /// What the device's word shows.
+    #[inline]
     pub(crate) fn shown(&self) -> u64 {
         self.refresh();
         shown(self.slot)
@@ -280,18 +293,19 @@ impl Core {
     /// Unloads an image that nothing uses, then frees the region of its code. Gives it back if the driver may not be
     /// called now.
     fn unload(&self, mut code: ImageCode) -> std::result::Result<(), ImageCode> {
-        if let Some(image) = code.image.take() {
-            if let Err(image) = self.give_back(image, |driver, image: AnyImage| {
-                // SAFETY: no handle refers to the image and no unfinished submission holds it, so none of its work can
-                // run and its entries are gone.
-                #[expect(unsafe_code, reason = "the debt of unload is paid here")]
-                unsafe {
-                    driver.unload(image)
-                }
-            }) {
-                code.image = Some(image);
-                return Err(code);
+        let unload = |driver: &dyn AnyDriver, image: AnyImage| {
+            // SAFETY: no handle refers to the image and no unfinished submission holds it, so none of its work can run
+            // and its entries are gone.
+            #[expect(unsafe_code, reason = "the debt of unload is paid here")]
+            unsafe {
+                driver.unload(image)
             }
+        };
+        if let Some(image) = code.image.take()
+            && let Err(image) = self.give_back(image, unload)
+        {
+            code.image = Some(image);
+            return Err(code);
         }
         if let Some((region, len)) = code.region.take() {
             match self.free_region(region) {

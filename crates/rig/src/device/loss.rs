@@ -137,7 +137,7 @@ impl Core {
 pub(crate) fn propagate() {
     let known = known();
     // Each round fails at least one more value of finitely many.
-    while known.iter().fold(false, |any, core| core.fail_dependents() || any) {}
+    while known.iter().filter(|core| core.fail_dependents()).count() > 0 {}
     for core in &known {
         core.wake_waiters();
     }

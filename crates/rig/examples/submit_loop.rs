@@ -1,0 +1,31 @@
+//! Submits one launch with two refs on the null driver, again and again: for profilers and for counting instructions.
+//!
+//! `cargo run --release --example submit_loop -- 1000000 1`: how many submits, and of how many launches.
+
+use rig::{read, write};
+use rig_conformance::NullOpener;
+
+fn main() -> rig::Result<()> {
+    let mut arguments = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
+    let submits: u64 = arguments.next().unwrap_or(1_000_000);
+    let launches: u64 = arguments.next().unwrap_or(1);
+    let device = rig::open(NullOpener::new("NULL"))?;
+    let add = device.load(b"")?.function("add")?;
+    let (x, y) = (device.buffer(4096)?, device.buffer(4096)?);
+    let mut builder = device.submission();
+    for _ in 0..launches {
+        builder = builder.launch(&add, [read(0), write(1)]);
+    }
+    let mut run = builder.make()?.take();
+    let start = std::time::Instant::now();
+    for _ in 0..submits {
+        // SAFETY: the null driver runs nothing.
+        #[expect(unsafe_code, reason = "a launch")]
+        unsafe {
+            run.launch(&[&x, &y])?;
+        }
+    }
+    let each = start.elapsed().as_nanos() as f64 / submits as f64;
+    println!("{submits} submits of {launches} launches on {device}: {each:.1} ns each");
+    Ok(())
+}
