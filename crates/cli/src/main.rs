@@ -1,3 +1,45 @@
-//! rig
+//! The program `rig`: lists the devices of the machine, and runs functions of images on them.
+//!
+//! One command is one process and one thread of ours. Results go to standard output, as text or (`--json`) as one JSON
+//! value; what went wrong goes to standard error as one sentence, and the exit code says of which kind it is
+//! ([`Error::exit_code`]).
 
-fn main() {}
+mod arguments;
+mod devices;
+mod element;
+mod error;
+mod members;
+mod npy;
+mod open;
+mod output;
+mod run;
+mod size;
+mod timing;
+mod values;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::arguments::{Command, Program};
+use crate::error::Error;
+
+fn main() -> ExitCode {
+    let program = Program::parse();
+    let mut out = std::io::stdout().lock();
+    let done = match &program.command {
+        Command::Devices(arguments) => devices::devices(arguments, &mut out),
+        Command::Run(arguments) => run::run(arguments, &mut out),
+    };
+    match done.and_then(|()| out.flush().map_err(Error::Print)) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has read enough.
+        Err(Error::Print(why)) if why.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            // Standard error may be closed too; the exit code still tells.
+            let _ = writeln!(std::io::stderr(), "rig: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
