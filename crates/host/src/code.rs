@@ -92,12 +92,12 @@ impl Cost {
     /// How many groups take `ns`; at least 1, and 1 while nothing is known.
     pub(crate) fn groups_in(&self, ns: u64) -> u64 {
         let mean = self.0.load(Ordering::Relaxed);
-        if mean == 0 { 1 } else { (ns * COST_SCALE / mean).max(1) }
+        (ns * COST_SCALE).checked_div(mean).unwrap_or(1).max(1)
     }
 
     /// Notes that `groups` took `ns`.
     pub(crate) fn note(&self, groups: u64, ns: u64) {
-        let seen = (ns * COST_SCALE / groups.max(1)).clamp(1, u64::MAX / 8);
+        let seen = (ns.saturating_mul(COST_SCALE) / groups.max(1)).clamp(1, u64::MAX / 8);
         let mean = self.0.load(Ordering::Relaxed);
         // The last seen counts for a quarter: a launch with other parameters is learnt in a few chunks.
         self.0.store(if mean == 0 { seen } else { (3 * mean + seen).div_ceil(4) }, Ordering::Relaxed);
@@ -109,7 +109,9 @@ impl Image {
     pub(crate) fn load(binary: &[u8]) -> Result<Code<Image>, ImageError> {
         let mut functions = match registered(binary) {
             Some(functions) => functions.map_err(ImageError::Refused)?,
-            None => return Err(ImageError::Refused("the image is neither kernels of rig_host::Kernels nor ELF".into())),
+            None => {
+                return Err(ImageError::Refused("the image is neither kernels of rig_host::Kernels nor ELF".into()));
+            }
         };
         functions.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Code::Loaded(Image { entries: functions.into_iter().map(|function| Entry(Arc::new(function))).collect() }))
@@ -196,14 +198,7 @@ impl Kernels {
         self.with(name, Kind::Thread, params, group_bytes, Arc::new(code))
     }
 
-    fn with(
-        mut self,
-        name: &str,
-        kind: Kind,
-        params: usize,
-        group_bytes: u32,
-        code: Arc<RustKernel>,
-    ) -> Kernels {
+    fn with(mut self, name: &str, kind: Kind, params: usize, group_bytes: u32, code: Arc<RustKernel>) -> Kernels {
         self.kernels.push(Registered { name: name.into(), kind, params, group_bytes, code });
         self
     }

@@ -34,11 +34,13 @@ thread_local! {
 }
 
 /// What a thread keeps from group to group: group memory and stacks.
+///
+/// Dropped in the order of the fields: threads that are suspended unwind while their group memory lives.
 #[derive(Default)]
 pub(crate) struct Lane {
+    threads: Vec<Thread>,
     memory: Vec<Line>,
     stacks: Vec<DefaultStack>,
-    threads: Vec<Thread>,
 }
 
 /// Group memory comes by lines, for its alignment.
@@ -46,10 +48,11 @@ pub(crate) struct Lane {
 #[repr(align(64))]
 struct Line(#[expect(dead_code, reason = "read and written by kernels, through addresses")] [u8; 64]);
 
-/// One thread of a group: its place, and its coroutine where it has begun and not returned.
+/// One thread of a group: its coroutine where it has begun and not returned, and its place, which the coroutine borrows
+/// and so outlives it.
 struct Thread {
-    at: Box<Group>,
     coroutine: Option<Coroutine<(), (), (), DefaultStack>>,
+    at: Box<Group>,
 }
 
 /// Runs the groups `range` of a launch, counted along x, then y, then z. The error is a panic's message.
@@ -57,19 +60,18 @@ pub(crate) fn run(function: &Function, block: &Block, params: &[u8], range: Rang
     // Taken, not borrowed: a kernel that comes here again on the same thread finds no lane and makes one.
     let mut lane = LANE.take().unwrap_or_default();
     let outcome = catch_unwind(AssertUnwindSafe(|| lane.run(function, block, params, range)));
-    // After a panic the threads that were suspended are dropped with the lane, which unwinds their stacks.
-    match outcome {
+    let why = match outcome {
         Ok(Ok(())) => {
             LANE.set(Some(lane));
-            Ok(())
+            return Ok(());
         }
-        Ok(Err(why)) => Err(why),
-        Err(panic) => {
-            // A destructor of a suspended thread may panic in its turn: the first panic is the reason.
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(lane)));
-            Err(format!("the kernel {} panicked: {}", function.name, message(&*panic)))
-        }
-    }
+        Ok(Err(why)) => why,
+        Err(panic) => format!("the kernel {} panicked: {}", function.name, message(&*panic)),
+    };
+    // The threads that are suspended are dropped with the lane, which unwinds their stacks. A destructor there may panic
+    // in its turn: the first failure is the reason.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(lane)));
+    Err(why)
 }
 
 /// What a panic said.
@@ -91,6 +93,8 @@ pub(crate) fn meet() {
 fn suspend(yielder: *const Yielder<(), ()>) {
     // SAFETY: by invariant 2 this is the yielder of the coroutine that runs now, which lives on its stack.
     unsafe { &*yielder }.suspend(());
+    // Other threads of the group ran meanwhile.
+    YIELDER.set(yielder);
 }
 
 /// The barrier as machine code calls it.
@@ -139,7 +143,7 @@ impl Lane {
     fn run_threads(&mut self, code: &FunctionCode, params: &[u8], at: &Group) -> Result<(), String> {
         let count = at.thread_count();
         while self.threads.len() < count {
-            self.threads.push(Thread { at: Box::new(at.clone()), coroutine: None });
+            self.threads.push(Thread { coroutine: None, at: Box::new(at.clone()) });
         }
         let mut suspended = 0;
         let mut place = [0; 3];
@@ -166,12 +170,7 @@ impl Lane {
 
 /// Makes the coroutine of a thread. It borrows code, parameters and place until it returns or is dropped.
 #[expect(unsafe_code, reason = "a coroutine that borrows what outlives it")]
-fn begin(
-    stack: DefaultStack,
-    code: &FunctionCode,
-    params: &[u8],
-    at: &Group,
-) -> Coroutine<(), (), (), DefaultStack> {
+fn begin(stack: DefaultStack, code: &FunctionCode, params: &[u8], at: &Group) -> Coroutine<(), (), (), DefaultStack> {
     let body = |yielder: &Yielder<(), ()>, ()| {
         YIELDER.set(std::ptr::from_ref(yielder));
         call(code, params, at);
@@ -188,8 +187,7 @@ fn go_on(thread: &mut Thread, stacks: &mut Vec<DefaultStack>) -> bool {
     let coroutine = thread.coroutine.as_mut().expect("the thread has begun");
     YIELDER.set(std::ptr::null());
     let _outside = Outside;
-    // `begin` sets the yielder at a first resume; at later ones it is the one that suspended, which the coroutine itself
-    // sets again when it goes on.
+    // The coroutine sets its yielder itself, when it begins and when it goes on.
     match coroutine.resume(()) {
         CoroutineResult::Yield(()) => true,
         CoroutineResult::Return(()) => {

@@ -145,9 +145,6 @@ impl<'a> Params<'a> {
     }
 }
 
-/// A kernel as compilers make it.
-pub(crate) type MachineKernel = unsafe extern "C" fn(*const u8, *const Group);
-
 /// A kernel that is a Rust function.
 pub(crate) type RustKernel = dyn Fn(&Params<'_>, &Group) + Send + Sync;
 
