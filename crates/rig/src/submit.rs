@@ -144,16 +144,25 @@ impl Submit<'_> {
                 self.buffers.len()
             );
         }
-        for (index, (buffer, slot)) in self.buffers.iter().zip(self.slots.iter_mut()).enumerate() {
+        let few = self.buffers.len() <= FEW;
+        self.order.clear();
+        for (index, buffer) in self.buffers.iter().enumerate() {
             let allocation = buffer.allocation();
             if !std::ptr::eq(&raw const **allocation.handle(), &raw const *self.made.handle) {
-                return invalid!(
-                    "the buffer of slot {index} is of {} and the submission of {}: give a buffer of the submission's device",
-                    allocation.handle().core.name,
-                    self.core.name
-                );
+                return self.wrong_device(index);
             }
-            *slot = buffer.slot();
+            self.slots[index] = buffer.slot();
+            let of = self.made.slots[index];
+            let whole = of.whole && buffer.is_whole();
+            let new = Use { allocation: allocation.as_non_null(), buffer: index as u32, write: of.write, whole };
+            if few {
+                insert(self.order, new);
+            } else {
+                self.order.push(new);
+            }
+        }
+        if !few {
+            self.sort();
         }
         for (index, shape) in self.made.shapes.iter().enumerate() {
             match shape {
@@ -162,8 +171,28 @@ impl Submit<'_> {
                 Shape::Memset | Shape::Fill => {}
             }
         }
-        self.sort();
         Ok(())
+    }
+
+    #[cold]
+    fn wrong_device(&self, index: usize) -> Result<()> {
+        invalid!(
+            "the buffer of slot {index} is of {} and the submission of {}: give a buffer of the submission's device",
+            self.buffers[index].allocation().handle().core.name,
+            self.core.name
+        )
+    }
+
+    /// Brings many uses into address order, each allocation once.
+    fn sort(&mut self) {
+        self.order.sort_unstable_by_key(|of| of.allocation);
+        self.order.dedup_by(|next, kept| {
+            let same = next.allocation == kept.allocation;
+            if same {
+                merge(kept, *next);
+            }
+            same
+        });
     }
 
     #[inline]
@@ -204,48 +233,23 @@ impl Submit<'_> {
         Ok(())
     }
 
-    /// The allocations in address order, each once.
-    fn sort(&mut self) {
-        self.order.clear();
-        for (index, (of, buffer)) in self.made.slots.iter().zip(self.buffers).enumerate() {
-            let allocation = buffer.allocation().as_non_null();
-            let whole = of.whole && buffer.is_whole();
-            let new = Use { allocation, buffer: index as u32, write: of.write, whole };
-            if self.buffers.len() <= FEW {
-                insert(self.order, new);
-            } else {
-                self.order.push(new);
-            }
-        }
-        if self.buffers.len() > FEW {
-            self.order.sort_unstable_by_key(|of| of.allocation);
-            self.order.dedup_by(|next, kept| {
-                let same = next.allocation == kept.allocation;
-                if same {
-                    merge(kept, *next);
-                }
-                same
-            });
-        }
-    }
-
     // ---- 2 to 6: one attempt ----
 
     #[inline]
     fn attempt(&mut self) -> std::result::Result<Point, Halt> {
-        self.lock();
-        if let Err(halt) = self.collect().and_then(|()| self.place_waits()) {
-            self.unlock();
+        self.lock_and_collect()?;
+        if let Err(halt) = self.place_waits() {
+            self.unlock(self.order.len());
             return Err(halt);
         }
         match self.core.gate.try_turn() {
             Turn::Taken => {}
             Turn::Held => {
-                self.unlock();
+                self.unlock(self.order.len());
                 return self.begin(Obstacle::Turn);
             }
             Turn::Shut => {
-                self.unlock();
+                self.unlock(self.order.len());
                 return self.fail(self.core.lost_error());
             }
         }
@@ -255,10 +259,11 @@ impl Submit<'_> {
             Ok(value) => *value,
             Err(trouble) => trouble.given(),
         };
-        if value != NOT_GIVEN {
-            self.stamp(Stamp { slot: self.core.slot, value });
+        if value == NOT_GIVEN {
+            self.unlock(self.order.len());
+        } else {
+            self.stamp_and_unlock(Stamp { slot: self.core.slot, value });
         }
-        self.unlock();
         if left == Left::Open
             && let Ok(value) = outcome
         {
@@ -277,7 +282,9 @@ impl Submit<'_> {
                 self.core.lose(why);
                 self.fail(self.core.lost_error())
             }
-            Err(Trouble::Refused(why)) => self.fail(Error::Invalid(format!("{} refuses the work: {why}", self.core.name))),
+            Err(Trouble::Refused(why)) => {
+                self.fail(Error::Invalid(format!("{} refuses the work: {why}", self.core.name)))
+            }
             Err(Trouble::Error(error)) => self.fail(error),
             Err(Trouble::Begin(obstacle)) => self.begin(obstacle),
         }
@@ -294,16 +301,11 @@ impl Submit<'_> {
         Err(Halt)
     }
 
-    fn lock(&self) {
-        for of in self.order.iter() {
-            of.get().lock();
-        }
-    }
-
-    fn unlock(&self) {
-        for of in self.order.iter() {
-            // SAFETY: `lock` took each of these on this thread, and no reference into their states is alive: each is made
-            // and used inside one statement or loop body below.
+    /// Unlocks the first `count` allocations of `order`.
+    #[cold]
+    fn unlock(&self, count: usize) {
+        for of in &self.order[..count] {
+            // SAFETY: `lock_and_collect` took each of these on this thread, and no reference into their states is alive.
             #[expect(unsafe_code, reason = "the stamps' lock has no guard")]
             unsafe {
                 of.get().unlock();
@@ -311,22 +313,27 @@ impl Submit<'_> {
         }
     }
 
-    /// Sees that nothing is in the way, and collects the points to follow.
+    /// Locks the allocations in their order; sees that nothing is in the way; collects the points to follow. Locks are
+    /// held if it answers Ok, and none if not.
     #[inline]
-    fn collect(&mut self) -> std::result::Result<(), Halt> {
+    fn lock_and_collect(&mut self) -> std::result::Result<(), Halt> {
         self.follow.clear();
         self.depends.clear();
         let oldest = self.core.oldest_dependent.load(Ordering::Acquire);
         let any_failed = self.core.timelines.any_failed();
         for index in 0..self.order.len() {
             let of = self.order[index];
-            // SAFETY: the lock is held by `lock`, and this is the only reference until the end of the loop's body.
+            let allocation = of.get();
+            allocation.lock();
+            // SAFETY: the lock was just taken, and this is the only reference until the end of the loop's body.
             #[expect(unsafe_code, reason = "the stamps' lock has no guard")]
-            let held = unsafe { of.get().held() };
-            if !self.own_hold && hold::in_the_way(of.get(), held, of.write, self.reserved) {
+            let held = unsafe { allocation.held() };
+            if !self.own_hold && hold::in_the_way(allocation, held, of.write, self.reserved) {
+                self.unlock(index + 1);
                 return self.begin(Obstacle::Hold { buffer: of.buffer as usize, write: of.write });
             }
             if any_failed && let Some(lost) = self.failed(&of, &held.stamps) {
+                self.unlock(index + 1);
                 return self.fail(lost);
             }
             if let Some(stamp) = held.stamps.write() {
@@ -356,7 +363,10 @@ impl Submit<'_> {
         for index in 0..self.after.len() {
             let stamp = self.after[index];
             match timelines().state(stamp) {
-                State::Failed(lost) => return self.fail(lost),
+                State::Failed(lost) => {
+                    self.unlock(self.order.len());
+                    return self.fail(lost);
+                }
                 State::Reached => {}
                 State::Pending => self.meet(stamp, oldest),
             }
@@ -490,16 +500,23 @@ impl Submit<'_> {
         self.made.last.store(value, Ordering::Release);
     }
 
-    /// Writes the stamps, under their locks.
-    fn stamp(&self, stamp: Stamp) {
+    /// Writes each allocation's stamp and unlocks it.
+    #[inline]
+    fn stamp_and_unlock(&self, stamp: Stamp) {
         for of in self.order.iter() {
-            // SAFETY: the lock is held by `lock`, and this is the only reference until the end of the loop's body.
+            let allocation = of.get();
+            // SAFETY: the lock is held since `lock_and_collect`, and this is the only reference until it is unlocked.
             #[expect(unsafe_code, reason = "the stamps' lock has no guard")]
-            let held = unsafe { of.get().held() };
+            let held = unsafe { allocation.held() };
             if of.write {
                 held.stamps.add_write(stamp);
             } else {
                 held.stamps.add_read(stamp);
+            }
+            // SAFETY: as above; `held` is not used any more.
+            #[expect(unsafe_code, reason = "the stamps' lock has no guard")]
+            unsafe {
+                allocation.unlock();
             }
         }
     }
@@ -581,7 +598,9 @@ impl Submit<'_> {
     /// Lets this submit go before later ones on its allocations: reserves all of them at once.
     fn reserve(&mut self) {
         loop {
-            self.lock();
+            for of in self.order.iter() {
+                of.get().lock();
+            }
             let taken = self.order.iter().position(|of| {
                 // ORDERING: Relaxed: flags are written under the allocation's lock alone.
                 of.get().flags.load(Ordering::Relaxed) & RESERVED != 0
@@ -592,7 +611,7 @@ impl Submit<'_> {
                 }
                 self.reserved = true;
             }
-            self.unlock();
+            self.unlock(self.order.len());
             match taken {
                 None => return,
                 Some(at) => hold::wait_clear(self.order[at].get(), self.order[at].write, false),
