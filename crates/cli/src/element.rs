@@ -8,16 +8,46 @@ use crate::size;
 macro_rules! with_element {
     ($element:expr, $T:ident => $body:expr) => {
         match $element {
-            $crate::element::Element::U8 => { type $T = u8; $body }
-            $crate::element::Element::I8 => { type $T = i8; $body }
-            $crate::element::Element::U16 => { type $T = u16; $body }
-            $crate::element::Element::I16 => { type $T = i16; $body }
-            $crate::element::Element::U32 => { type $T = u32; $body }
-            $crate::element::Element::I32 => { type $T = i32; $body }
-            $crate::element::Element::U64 => { type $T = u64; $body }
-            $crate::element::Element::I64 => { type $T = i64; $body }
-            $crate::element::Element::F32 => { type $T = f32; $body }
-            $crate::element::Element::F64 => { type $T = f64; $body }
+            $crate::element::Element::U8 => {
+                type $T = u8;
+                $body
+            }
+            $crate::element::Element::I8 => {
+                type $T = i8;
+                $body
+            }
+            $crate::element::Element::U16 => {
+                type $T = u16;
+                $body
+            }
+            $crate::element::Element::I16 => {
+                type $T = i16;
+                $body
+            }
+            $crate::element::Element::U32 => {
+                type $T = u32;
+                $body
+            }
+            $crate::element::Element::I32 => {
+                type $T = i32;
+                $body
+            }
+            $crate::element::Element::U64 => {
+                type $T = u64;
+                $body
+            }
+            $crate::element::Element::I64 => {
+                type $T = i64;
+                $body
+            }
+            $crate::element::Element::F32 => {
+                type $T = f32;
+                $body
+            }
+            $crate::element::Element::F64 => {
+                type $T = f64;
+                $body
+            }
         }
     };
 }
@@ -71,7 +101,11 @@ impl Element {
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         // PANIC: every element is in the table (a test says so).
-        ELEMENTS.iter().find(|(element, ..)| *element == self).map(|(_, name, _)| name).expect("every element is listed")
+        ELEMENTS
+            .iter()
+            .find(|(element, ..)| *element == self)
+            .map(|(_, name, _)| name)
+            .expect("every element is listed")
     }
 
     /// The name in a .npy file.

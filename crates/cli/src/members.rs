@@ -206,7 +206,8 @@ mod tests {
             e: f64,
             f: u8,
         }
-        let line = "--scalar u8:1 --zeros f32:1 --scalar i8:1 --scalar u16:1 --scalar f32:1 --scalar f64:1 --scalar u8:1";
+        let line =
+            "--scalar u8:1 --zeros f32:1 --scalar i8:1 --scalar u16:1 --scalar f32:1 --scalar f64:1 --scalar u8:1";
         let (places, len) = parse(line).unwrap().layout();
         use std::mem::offset_of;
         let fields = [

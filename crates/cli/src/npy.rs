@@ -64,7 +64,10 @@ fn count(dictionary: &str, element: Element) -> Result<u64, String> {
     let descr = after(dictionary, "descr")?;
     let descr = descr.strip_prefix('\'').and_then(|rest| rest.split_once('\'')).map_or(descr, |(descr, _)| descr);
     if descr != element.npy() {
-        return Err(format!("it holds values of numpy's type {descr}, and the command line says {element} ({})", element.npy()));
+        return Err(format!(
+            "it holds values of numpy's type {descr}, and the command line says {element} ({})",
+            element.npy()
+        ));
     }
     let shape = after(dictionary, "shape")?.strip_prefix('(').and_then(|rest| rest.split_once(')'));
     let (shape, _) = shape.ok_or("its header says no shape")?;

@@ -27,13 +27,11 @@ pub fn parse_u32(text: &str) -> Result<u32, String> {
 /// `X`, `X,Y` or `X,Y,Z`; what is not given is 1.
 pub fn parse_axes(text: &str) -> Result<[u32; 3], String> {
     let mut axes = [1; 3];
-    let mut given = 0;
-    for part in text.split(',') {
+    for (given, part) in text.split(',').enumerate() {
         let Some(axis) = axes.get_mut(given) else {
             return Err(format!("{text} has more than three axes: give X, X,Y or X,Y,Z"));
         };
         *axis = parse_u32(part)?;
-        given += 1;
     }
     Ok(axes)
 }

@@ -1,0 +1,50 @@
+//! The devices of the drivers that this program is built with, each behind a cargo feature of the driver's name.
+
+use rig::Device;
+use rig_edge::Opener;
+
+use crate::error::{Error, Result};
+
+/// A device that may open.
+pub struct Candidate {
+    /// The driver, as its cargo feature is named.
+    pub driver: &'static str,
+    /// The device's name.
+    pub name: String,
+    open: Box<dyn FnOnce() -> rig::Result<Device>>,
+}
+
+impl Candidate {
+    #[cfg_attr(not(feature = "host"), expect(dead_code, reason = "this program is built without any driver"))]
+    fn new<O: Opener + 'static>(driver: &'static str, opener: O) -> Candidate {
+        Candidate { driver, name: opener.name(), open: Box::new(move || rig::open(opener)) }
+    }
+
+    /// Opens it.
+    pub fn open(self) -> rig::Result<Device> {
+        (self.open)()
+    }
+}
+
+/// Every device that may open, in the order of `rig devices`.
+pub fn candidates() -> Vec<Candidate> {
+    Vec::from([
+        #[cfg(feature = "host")]
+        Candidate::new("host", rig_host::cores()),
+        #[cfg(feature = "host")]
+        Candidate::new("host", rig_host::memory()),
+    ])
+}
+
+/// Opens the device `name`, in whatever case it is written.
+pub fn open(name: &str) -> Result<Device> {
+    let mut names = Vec::new();
+    for candidate in candidates() {
+        if candidate.name.eq_ignore_ascii_case(name) {
+            return Ok(candidate.open()?);
+        }
+        names.push(candidate.name);
+    }
+    let there = if names.is_empty() { "none".into() } else { names.join(", ") };
+    Err(Error::NoDevice { name: name.into(), there })
+}
