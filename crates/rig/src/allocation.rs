@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //!
-//! 1. `state` is touched only under `lock`, or by whoever owns the allocation after its last handle is gone.
+//! 1. `holds` and `stamps` are touched only under `lock`, or by whoever owns the allocation after its last handle is gone.
 //! 2. `refs` counts the handles (buffers and their views). The drop that takes it to zero owns the allocation and puts it
 //!    on its device's list of dropped memory, through `next`; nothing else happens in a drop (C16).
 //! 3. While the host holds an allocation for writing, no submit and no other hold is let in; while it holds it for
@@ -29,17 +29,19 @@ pub(crate) const WAITED_FOR: u8 = 1;
 pub(crate) const RESERVED: u8 = 2;
 
 /// What is guarded by the lock.
-pub(crate) struct Held {
+pub(crate) struct Held<'a> {
     /// The host's readers; -1 for one writer.
-    pub(crate) holds: i16,
-    pub(crate) stamps: Stamps,
+    pub(crate) holds: &'a mut i16,
+    pub(crate) stamps: &'a mut Stamps,
 }
 
 pub(crate) struct Allocation {
     refs: AtomicU32,
     lock: RawLock,
     pub(crate) flags: AtomicU8,
-    state: UnsafeCell<Held>,
+    // Two cells, since one struct of both would be padded by six bytes.
+    holds: UnsafeCell<i16>,
+    stamps: UnsafeCell<Stamps>,
     /// The device address of the first byte, or 0.
     pub(crate) device_address: u64,
     /// The host address of the first byte, or null.
@@ -54,9 +56,9 @@ pub(crate) struct Allocation {
 }
 
 #[cfg(all(not(rig_shuttle), target_pointer_width = "64"))]
-const _: () = assert!(size_of::<Allocation>() <= 96);
+const _: () = assert!(size_of::<Allocation>() == 88);
 
-// SAFETY: the state is reached only under the lock (invariant 1), the raw pointers are plain addresses whose memory
+// SAFETY: the cells are reached only under the lock (invariant 1), the raw pointers are plain addresses whose memory
 // outlives the allocation (invariant 4), and the counted handle is Send and Sync.
 #[expect(unsafe_code, reason = "raw pointers and a cell behind a lock of its own")]
 unsafe impl Send for Allocation {}
@@ -92,14 +94,17 @@ impl Allocation {
     ///
     /// The calling thread holds the lock for as long as the reference lives, and has no other reference to the state.
     #[inline]
-    #[expect(unsafe_code, clippy::mut_from_ref, reason = "the lock has no guard")]
-    pub(crate) unsafe fn held(&self) -> &mut Held {
+    #[expect(unsafe_code, reason = "the lock has no guard")]
+    pub(crate) unsafe fn held(&self) -> Held<'_> {
         // SAFETY: the lock excludes other threads, and the caller has no other reference.
-        unsafe { &mut *self.state.get() }
+        let holds = unsafe { &mut *self.holds.get() };
+        // SAFETY: likewise.
+        let stamps = unsafe { &mut *self.stamps.get() };
+        Held { holds, stamps }
     }
 
     /// Runs `f` on the state under the lock.
-    pub(crate) fn with<R>(&self, f: impl FnOnce(&mut Held) -> R) -> R {
+    pub(crate) fn with<R>(&self, f: impl FnOnce(Held<'_>) -> R) -> R {
         self.lock();
         let guard = Unlock(self);
         // SAFETY: the lock is held until `guard` drops, and `f` gets the only reference.
@@ -147,7 +152,8 @@ impl AllocationRef {
             refs: AtomicU32::new(1),
             lock: RawLock::new(),
             flags: AtomicU8::new(0),
-            state: UnsafeCell::new(Held { holds: 0, stamps: Stamps::new() }),
+            holds: UnsafeCell::new(0),
+            stamps: UnsafeCell::new(Stamps::new()),
             device_address: place.device,
             host_address: place.host,
             len,
@@ -229,12 +235,12 @@ impl Dropped {
         Dropped(allocation)
     }
 
-    /// The state: nobody else can reach it.
-    pub(crate) fn held(&mut self) -> &Held {
+    /// The stamps: nobody else can reach them.
+    pub(crate) fn stamps(&mut self) -> &Stamps {
         // SAFETY: this is the only owner, lent exclusively.
         #[expect(unsafe_code, reason = "an owned pointer")]
         let of = unsafe { self.0.as_mut() };
-        of.state.get_mut()
+        of.stamps.get_mut()
     }
 
     /// Frees the allocation's own bytes and gives its region's address and where in it the bytes lie.

@@ -18,6 +18,7 @@ use crate::allocation::{Allocation, AllocationRef, Held, RESERVED, WAITED_FOR};
 use crate::error::invalid;
 use crate::primitive::atomic::Ordering;
 use crate::primitive::{Condvar, Mutex, process_wide, thread_own};
+use crate::stamps::Stamps;
 use crate::timeline::Stamp;
 
 thread_own! {
@@ -66,8 +67,8 @@ fn room(allocation: &Allocation) -> &'static Room {
 
 /// Whether work that writes (or only reads) must wait for the host or for a submit that goes before.
 #[inline]
-pub(crate) fn in_the_way(allocation: &Allocation, held: &Held, write: bool, reserved_by_me: bool) -> bool {
-    let holds = if write { held.holds != 0 } else { held.holds < 0 };
+pub(crate) fn in_the_way(allocation: &Allocation, held: &Held<'_>, write: bool, reserved_by_me: bool) -> bool {
+    let holds = if write { *held.holds != 0 } else { *held.holds < 0 };
     holds || (!reserved_by_me && allocation.flags.load(Ordering::Relaxed) & RESERVED != 0 && !inside_closure())
 }
 
@@ -76,7 +77,7 @@ pub(crate) fn wait_clear(allocation: &Allocation, write: bool, reserved_by_me: b
     let room = room(allocation);
     let mut guard = room.lock.lock();
     while allocation.with(|held| {
-        let wait = in_the_way(allocation, held, write, reserved_by_me);
+        let wait = in_the_way(allocation, &held, write, reserved_by_me);
         if wait {
             // Relaxed: flags are written under the allocation's lock alone.
             allocation.flags.fetch_or(WAITED_FOR, Ordering::Relaxed);
@@ -153,11 +154,11 @@ fn try_hold<'a>(order: &[&'a Want<'a>]) -> std::result::Result<(Vec<Hold>, Follo
     let mut follow = Vec::new();
     for want in order {
         let set = want.allocation.with(|held| {
-            if in_the_way(want.allocation, held, want.write, false) || held.holds == i16::MAX {
+            if in_the_way(want.allocation, &held, want.write, false) || *held.holds == i16::MAX {
                 return false;
             }
-            held.holds = if want.write { -1 } else { held.holds + 1 };
-            collect(held, want, &mut follow);
+            *held.holds = if want.write { -1 } else { *held.holds + 1 };
+            collect(held.stamps, want, &mut follow);
             true
         });
         if !set {
@@ -170,14 +171,14 @@ fn try_hold<'a>(order: &[&'a Want<'a>]) -> std::result::Result<(Vec<Hold>, Follo
 }
 
 /// The work that the host must follow.
-fn collect(held: &Held, want: &Want<'_>, follow: &mut Follow) {
+fn collect(stamps: &Stamps, want: &Want<'_>, follow: &mut Follow) {
     let timelines = crate::timeline::timelines();
     // A failed write that is overwritten whole, and failed uses, are not waited for once their words show them.
     let passed = |stamp: &Stamp| crate::timeline::word_shows(*stamp);
     let failed = |stamp: &Stamp| timelines.any_failed() && timelines.failure(*stamp).is_some();
-    follow.extend(held.stamps.write().filter(|s| !(want.whole && passed(s) && failed(s))));
+    follow.extend(stamps.write().filter(|s| !(want.whole && passed(s) && failed(s))));
     if want.write {
-        follow.extend(held.stamps.reads().filter(|s| !passed(s)));
+        follow.extend(stamps.reads().filter(|s| !passed(s)));
     }
 }
 
@@ -195,7 +196,7 @@ impl Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         let flags = self.allocation.with(|held| {
-            held.holds = if self.write { 0 } else { held.holds - 1 };
+            *held.holds = if self.write { 0 } else { *held.holds - 1 };
             clear_flags(&self.allocation, 0)
         });
         wake(&self.allocation, flags);

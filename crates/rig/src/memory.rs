@@ -209,7 +209,7 @@ impl Pool {
         for _ in 0..looked_at {
             // PANIC: no more are popped than there were.
             let mut dropped = self.pending.pop_front().expect("counted above");
-            if dropped.held().stamps.all_shown() {
+            if dropped.stamps().all_shown() {
                 self.cache(dropped.into_place());
             } else if all {
                 self.pending.push_back(dropped);
@@ -284,7 +284,7 @@ impl Pool {
     /// The stamps that keep dropped memory from coming back.
     fn unshown(&mut self) -> Vec<Stamp> {
         let mut stamps: Vec<Stamp> = Vec::new();
-        for stamp in self.pending.iter_mut().flat_map(|dropped| dropped.held().stamps.all()) {
+        for stamp in self.pending.iter_mut().flat_map(|dropped| dropped.stamps().all()) {
             match stamps.iter_mut().find(|s| s.slot == stamp.slot) {
                 Some(same) => same.value = same.value.max(stamp.value),
                 None => stamps.push(stamp),
@@ -372,7 +372,7 @@ impl Core {
         self.refresh();
         let mut pool = self.pool.lock();
         for mut dropped in self.take_dropped() {
-            if dropped.held().stamps.all_shown() {
+            if dropped.stamps().all_shown() {
                 pool.cache(dropped.into_place());
             } else {
                 pool.pending.push_back(dropped);

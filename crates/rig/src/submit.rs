@@ -328,11 +328,11 @@ impl Submit<'_> {
             // SAFETY: the lock was just taken, and this is the only reference until the end of the loop's body.
             #[expect(unsafe_code, reason = "the stamps' lock has no guard")]
             let held = unsafe { allocation.held() };
-            if !self.own_hold && hold::in_the_way(allocation, held, of.write, self.reserved) {
+            if !self.own_hold && hold::in_the_way(allocation, &held, of.write, self.reserved) {
                 self.unlock(index + 1);
                 return self.begin(Obstacle::Hold { buffer: of.buffer as usize, write: of.write });
             }
-            if any_failed && let Some(lost) = self.failed(&of, &held.stamps) {
+            if any_failed && let Some(lost) = self.failed(&of, held.stamps) {
                 self.unlock(index + 1);
                 return self.fail(lost);
             }

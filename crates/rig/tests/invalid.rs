@@ -70,7 +70,9 @@ fn a_bad_submission_is_invalid_when_it_is_made() {
     assert!(invalid(make(&[read(0), write(2)])).contains("no part uses slot 1"));
     assert!(invalid(make(&[read(70_000)])).contains("slots go up to"));
     assert!(invalid(make(&[read(0).at(u32::MAX - 7)])).contains("beyond any parameters"));
-    assert!(invalid(device.submission().launch(&add, [read(0).at(8)]).params(12).make()).contains("leaves the 12 bytes"));
+    assert!(
+        invalid(device.submission().launch(&add, [read(0).at(8)]).params(12).make()).contains("leaves the 12 bytes")
+    );
     assert!(invalid(device.submission().params(8).make()).contains("there is none"));
     assert!(invalid(device.submission().copy(1, 1).make()).contains("to itself"));
     assert!(invalid(device.submission().launch(&foreign, [read(0)]).make()).contains("another device"));
