@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --example buffers`
 
-use rig::{Buffer, Error};
+use rig::{Buffer, Device, Error};
 
 fn main() -> rig::Result<()> {
     let device = rig::open(rig_host::cores())?;
@@ -28,17 +28,19 @@ fn main() -> rig::Result<()> {
     if let Err(Error::Invalid(why)) = squares.view(3996..4004) {
         println!("invalid: {why}");
     }
-    if let Err(Error::Invalid(why)) = squares.read(|values: &[u64]| values.len()).and(last.read(|_: &[u64]| ())) {
+    if let Err(Error::Invalid(why)) = squares.view(0..6)?.read(|values: &[u32]| values.len()) {
         println!("invalid: {why}");
     }
 
     // Dropping never waits. The memory goes to the device's cache once no work uses it, and from there to new buffers.
     let large = device.buffer(64 << 20)?;
-    println!("allocated for {large_mib} MiB: {} MiB", device.allocated() >> 20, large_mib = large.len() >> 20);
     large.memset(1)?;
+    println!("all bytes set: {}", large.read(|bytes: &[u8]| bytes.iter().all(|&byte| byte == 1))?);
+    show(&device);
     drop(large);
+    show(&device);
     let again = device.buffer(64 << 20)?;
-    println!("dropped and asked for again: {} MiB", device.allocated() >> 20);
+    show(&device);
 
     // What does not fit the budget is an error only after all that can come back has come back.
     device.set_budget(100 << 20);
@@ -54,4 +56,8 @@ fn main() -> rig::Result<()> {
 
 fn total(values: &Buffer) -> rig::Result<u32> {
     values.read(|values: &[u32]| values.iter().sum())
+}
+
+fn show(device: &Device) {
+    println!("in use {} MiB, cached {} MiB", device.allocated() >> 20, device.cached() >> 20);
 }

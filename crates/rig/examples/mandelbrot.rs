@@ -84,7 +84,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .groups([HEIGHT.div_ceil(ROWS) as u32, 1, 1])
         .threads([WIDTH as u32, ROWS as u32, 1])
         .set(CENTRE, [-0.7_f32, 0.0])
-        .set(PIXEL_SIZE, 3.3 / WIDTH as f32);
+        .set(PIXEL_SIZE, 3.5 / WIDTH as f32);
     let start = Instant::now();
     // SAFETY: the kernel writes the pixels of its rows in slot 0, and nothing else.
     let point = unsafe { run.launch(&[&pixels])? };

@@ -64,6 +64,9 @@ fn main() -> rig::Result<()> {
     // What a submit gives is a point: a device and a value, which rises by one with each submit of that device.
     let values: Vec<u64> = points.iter().map(|point| point.value()).collect();
     println!("the values of {cores}: {}, {}, {} ...", values[0], values[2], values[4]);
-    println!("all reached: {}", points.iter().try_fold(true, |all, point| Ok::<_, rig::Error>(all && point.reached()?))?);
+    println!(
+        "all reached: {}",
+        points.iter().try_fold(true, |all, point| Ok::<_, rig::Error>(all && point.reached()?))?
+    );
     Ok(())
 }
