@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rig_edge::{Code, EntryAnswer, EntryFacts, ImageError};
 
+use crate::elf::{self, MachineCode, MachineKernel};
 use crate::kernel::{Group, Kind, Params, RustKernel};
 
 /// The most threads of a group of a thread kernel: each has a stack of its own.
@@ -49,6 +50,12 @@ pub(crate) struct Function {
 pub(crate) enum FunctionCode {
     /// A closure of this process.
     Rust(Arc<RustKernel>),
+    /// Machine code of an object.
+    Machine {
+        kernel: MachineKernel,
+        #[expect(dead_code, reason = "kept: its memory holds the kernel")]
+        code: Arc<MachineCode>,
+    },
 }
 
 impl fmt::Debug for Entry {
@@ -107,12 +114,12 @@ impl Cost {
 impl Image {
     /// Takes the bytes of an image: registered kernels, or an ELF object.
     pub(crate) fn load(binary: &[u8]) -> Result<Code<Image>, ImageError> {
-        let mut functions = match registered(binary) {
-            Some(functions) => functions.map_err(ImageError::Refused)?,
-            None => {
-                return Err(ImageError::Refused("the image is neither kernels of rig_host::Kernels nor ELF".into()));
-            }
+        let functions = match registered(binary) {
+            Some(functions) => functions,
+            None if elf::is_elf(binary) => elf::load(binary),
+            None => Err("the image is neither an ELF object nor kernels of rig_host::Kernels".into()),
         };
+        let mut functions = functions.map_err(ImageError::Refused)?;
         functions.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(Code::Loaded(Image { entries: functions.into_iter().map(|function| Entry(Arc::new(function))).collect() }))
     }

@@ -22,6 +22,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use rig_edge::Block;
 
 use crate::code::{Function, FunctionCode};
+use crate::elf::MachineKernel;
 use crate::kernel::{Group, Kind, Params};
 
 /// The bytes of a thread kernel's stack. A page below it is no memory, so an overflow ends the process (SIGSEGV) and
@@ -211,7 +212,16 @@ impl Drop for Outside {
 fn call(code: &FunctionCode, params: &[u8], at: &Group) {
     match code {
         FunctionCode::Rust(kernel) => kernel(&Params::new(params), at),
+        FunctionCode::Machine { kernel, .. } => call_machine(*kernel, params, at),
     }
+}
+
+#[inline]
+#[expect(unsafe_code, reason = "runs machine code")]
+fn call_machine(kernel: MachineKernel, params: &[u8], at: &Group) {
+    // SAFETY: the code is mapped as long as its function lives. That it keeps to the calling convention, and touches only
+    // what its refs and parameters allow, is what the caller of `launch` vouches for.
+    unsafe { kernel(params.as_ptr(), at) }
 }
 
 /// The place of the `index`th of a grid of `extent`.

@@ -33,12 +33,15 @@
 //!
 //! * A group has at most [`GROUP_BYTES_MAX`] bytes of group memory, and at most [`THREADS_MAX`] threads in a thread kernel,
 //!   [`GROUP_KERNEL_THREADS_MAX`] in a group kernel.
+//! * An object takes at most [`IMAGE_BYTES_MAX`], has no constructors and no thread-local variables, and imports only the
+//!   functions that the header lists. Objects run where the host is a Unix on x86-64 or little-endian aarch64.
 //! * Each thread of a thread kernel has a stack of [`STACK_BYTES`].
 //! * Parameters stand on 8 bytes.
 //! * The devices wait for no other device's word: rig does that on the host.
 
 mod caller;
 mod code;
+mod elf;
 mod facts;
 mod group;
 mod kernel;
@@ -46,6 +49,7 @@ mod memory;
 mod open;
 mod pool;
 mod stop;
+mod symbols;
 mod work;
 
 use rig_edge::{
@@ -55,6 +59,7 @@ use rig_edge::{
 
 use caller::Caller;
 pub use code::{Entry, GROUP_BYTES_MAX, GROUP_KERNEL_THREADS_MAX, Image, Kernels, THREADS_MAX};
+pub use elf::IMAGE_BYTES_MAX;
 pub use group::STACK_BYTES;
 pub use kernel::{Group, Params};
 pub use memory::Region;

@@ -1,13 +1,10 @@
 //! The host's devices through the driver interface alone.
 
-#[expect(clippy::unwrap_used, reason = "the harness is a test")]
-mod harness;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use harness::{Run, both, copy, fill, launch, memset, open};
+use crate::harness::{Run, both, copy, fill, launch, memset, open};
 use rig_edge::{Driver, EntryAnswer, Room, Sleep, Submitted};
 use rig_host::{GROUP_BYTES_MAX, Kernels, THREADS_MAX};
 

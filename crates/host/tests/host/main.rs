@@ -1,0 +1,6 @@
+//! Tests of the host's devices.
+
+mod driver;
+#[expect(clippy::unwrap_used, reason = "the harness is a test")]
+mod harness;
+mod objects;
