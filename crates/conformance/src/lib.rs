@@ -1,5 +1,10 @@
 //! The conformance suite of rig, and devices to test against.
+//!
+//! * [`model`]: a driver that a test decides everything of, and that checks its caller.
+//! * [`NullOpener`]: a driver that does nothing, to measure rig with and to begin a new driver from.
 
+pub mod model;
 mod null;
+mod primitive;
 
 pub use null::{NullDriver, NullOpener, NullRegion};
