@@ -89,7 +89,8 @@ Example: y = 2 x + y over 16 Mi floats, in groups of 4,096:
     rig run saxpy.o saxpy --grid 4096 --group 4096 --in f32:x.bin --inout f32:y.bin \\
         --scalar f32:2 --scalar u32:16Mi --out y.npy --print 4 --repeat 20
 
-The function is machine code, and runs with this program's rights: run only images that you trust.
+The function is machine code, and runs with this program's rights: run only images that you trust. One that touches \
+memory which is not its own, as where a size or --group-memory is wrong, may end this program.
 
 Exit codes: 0 done; 1 a file or an image cannot be used; 2 the command line asks for what cannot be; 3 the device was \
 lost; 4 no memory.";

@@ -197,6 +197,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_does_not_open_is_listed_with_the_reason() {
+        let closed = Closed { name: "METAL".into(), driver: "metal", why: "METAL cannot be opened: no Mac".into() };
+        let mut out = Vec::new();
+        show(&Report { devices: vec![], closed: vec![closed] }, &mut out).unwrap();
+        let expected = "no device opens\nMETAL (driver metal) does not open: METAL cannot be opened: no Mac\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
     fn bytes_are_shown_in_their_largest_unit() {
         assert_eq!(bytes(64), "64 bytes");
         assert_eq!(bytes(65_536), "64 KiB");

@@ -135,12 +135,17 @@ impl fmt::Display for Element {
 }
 
 /// A Rust type that an element stands for.
-pub trait Value: bytemuck::Pod + fmt::Display {
+pub trait Value: bytemuck::Pod {
     /// The value that `text` says.
     fn value(text: &str) -> Result<Self, String>;
     /// The value of the element at `index` of `--iota`: an integer keeps its low bits, a float rounds.
     fn at_index(index: usize) -> Self;
+    /// Writes the value in as many digits as tell it from its neighbours.
+    fn show(self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
+
+/// The sizes that a float is written out at; others get an exponent.
+const WRITTEN_OUT: std::ops::Range<f64> = 1e-5..1e16;
 
 macro_rules! integers {
     ($($T:ty),*) => { $(
@@ -160,6 +165,10 @@ macro_rules! integers {
             fn at_index(index: usize) -> Self {
                 index as $T
             }
+
+            fn show(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{self}")
+            }
         }
     )* };
 }
@@ -174,6 +183,15 @@ macro_rules! floats {
 
             fn at_index(index: usize) -> Self {
                 index as $T
+            }
+
+            fn show(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let size = f64::from(self.abs());
+                if size == 0.0 || !size.is_finite() || WRITTEN_OUT.contains(&size) {
+                    write!(f, "{self}")
+                } else {
+                    write!(f, "{self:e}")
+                }
             }
         }
     )* };

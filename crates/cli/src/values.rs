@@ -122,7 +122,8 @@ impl std::fmt::Display for Values {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         fn list<T: Value>(f: &mut std::fmt::Formatter<'_>, values: &[T]) -> std::fmt::Result {
             for (index, value) in values.iter().enumerate() {
-                write!(f, "{}{value}", if index == 0 { "" } else { " " })?;
+                f.write_str(if index == 0 { "" } else { " " })?;
+                value.show(f)?;
             }
             Ok(())
         }
@@ -150,6 +151,7 @@ mod tests {
         let values = Values::F32(vec![0.1, 16777216.0, f32::NAN]);
         assert_eq!(values.to_string(), "0.1 16777216 NaN");
         assert_eq!(serde_json::to_string(&values).unwrap(), "[0.1,16777216.0,null]");
+        assert_eq!(Values::F64(vec![-1e-9, 1e300, -0.0, 1e15]).to_string(), "-1e-9 1e300 -0 1000000000000000");
         assert_eq!(serde_json::to_string(&Values::U64(vec![u64::MAX])).unwrap(), "[18446744073709551615]");
         assert_eq!(Values::I8(vec![]).to_string(), "");
     }

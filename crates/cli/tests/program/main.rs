@@ -1,0 +1,9 @@
+//! The program `rig` from outside: what it prints, writes and answers, with functions that real compilers made.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+mod devices;
+mod kernels;
+mod numpy;
+mod run;
