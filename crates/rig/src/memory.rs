@@ -72,11 +72,20 @@ struct Slab {
     /// The first granule that was never used.
     fresh: u16,
     used: u16,
+    /// Where the first granule starts: the region may start off the granules' own alignment, and no two granules may share
+    /// a cache line.
+    skip: usize,
 }
 
 impl Slab {
+    fn new(class: usize, granule: usize, location: &Location) -> Slab {
+        let start = if location.host.is_null() { location.device as usize } else { location.host.addr() };
+        let skip = start.next_multiple_of(granule) - start;
+        Slab { class, granule, again: Vec::new(), fresh: 0, used: 0, skip }
+    }
+
     fn count(&self) -> u16 {
-        (SLAB_BYTES / self.granule) as u16
+        ((SLAB_BYTES - self.skip) / self.granule) as u16
     }
 
     fn is_full(&self) -> bool {
@@ -89,7 +98,7 @@ impl Slab {
             self.fresh += 1;
             self.fresh - 1
         });
-        usize::from(index) * self.granule
+        self.skip + usize::from(index) * self.granule
     }
 }
 
@@ -170,8 +179,8 @@ impl Pool {
     }
 
     fn find_whole(&mut self, kind: usize, len: usize, round: usize) -> Found {
-        let most = if round == 0 { len.saturating_add(len / 4) } else { usize::MAX };
-        let fit = self.bins[kind].range(len..=most).next().map(|(&size, _)| size);
+        // A much larger region is left for whom it fits: the last round gives it back and makes one of the right size.
+        let fit = self.bins[kind].range(len..=len.saturating_add(len / 4)).next().map(|(&size, _)| size);
         let Some(size) = fit else {
             return self.reserve(if round + 1 == ROUNDS { len } else { rounded(len) });
         };
@@ -245,7 +254,7 @@ impl Pool {
         if slab.is_full() {
             self.partial[region.kind][slab.class].push(place.region);
         }
-        slab.again.push((offset / slab.granule) as u16);
+        slab.again.push(((offset - slab.skip) / slab.granule) as u16);
         slab.used -= 1;
         if slab.used == 0 {
             self.live -= SLAB_BYTES as u64;
@@ -416,7 +425,7 @@ impl Core {
         self.check_aligned(&location, bytes)?;
         let mut pool = self.pool.lock();
         let granule = pool.granule;
-        let slab = class.map(|class| Slab { class, granule: granule << class, again: Vec::new(), fresh: 0, used: 0 });
+        let slab = class.map(|class| Slab::new(class, granule << class, &location));
         let mut region = Box::new(Region { any, location, len: bytes, kind, slab });
         let offset = region.slab.as_mut().map_or(0, Slab::take);
         let shared = region.slab.as_ref().map(|slab| slab.class);

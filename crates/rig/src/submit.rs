@@ -337,16 +337,18 @@ impl Submit<'_> {
                 return self.fail(lost);
             }
             if let Some(stamp) = held.stamps.write() {
-                self.meet(stamp, oldest);
+                // What is overwritten whole is not read: the order matters, and what came of the write does not.
+                self.meet(stamp, if of.whole { u64::MAX } else { oldest });
             }
             if of.write {
-                held.stamps.each_read(|stamp| self.meet(stamp, oldest));
+                held.stamps.each_read(|stamp| self.meet(stamp, u64::MAX));
             }
         }
         if self.after.is_empty() { Ok(()) } else { self.collect_after(oldest) }
     }
 
-    /// A stamp that the work must follow.
+    /// A stamp that the work must follow. A value of the device's own, from `oldest` on, is one that this submit's cannot be
+    /// right without.
     #[inline]
     fn meet(&mut self, stamp: Stamp, oldest: u64) {
         if stamp.slot == self.core.slot {

@@ -101,7 +101,9 @@ fn one_device(device: &Device, seed: u64, threads: u64, each: usize) {
                 for _ in 0..each {
                     let (a, b) = (random.below(buffers.len()), random.below(buffers.len()));
                     let (point, work) = match random.below(8) {
-                        0 if a != b => (copy.submit(&[&buffers[a], &buffers[b]]).unwrap(), Work::Copy { from: a, to: b }),
+                        0 if a != b => {
+                            (copy.submit(&[&buffers[a], &buffers[b]]).unwrap(), Work::Copy { from: a, to: b })
+                        }
                         1 => (memset.submit(&[&buffers[a]]).unwrap(), Work::Memset { to: a, byte: 0xA5 }),
                         _ => {
                             let c = random.next() as u32;

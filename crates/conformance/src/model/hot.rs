@@ -132,8 +132,21 @@ impl ModelDriver {
         work: &Work<'_>,
         ops: &mut Vec<Op>,
     ) -> Result<(), Fault> {
+        /// A fill that panics is a failed submit too: its unwinding leaves the device faulted.
+        struct Faulted<'a>(&'a ModelDriver);
+        impl Drop for Faulted<'_> {
+            fn drop(&mut self) {
+                let mut state = self.0.lock();
+                let device = &mut state.devices[self.0.id];
+                device.fault.get_or_insert_with(|| "a fill panicked".into());
+                device.cause = true;
+            }
+        }
         let mut encoder = Encoder::new(self, ops);
-        (fill.code)(&mut encoder, work.slots).map_err(|why| {
+        let unwinding = Faulted(self);
+        let answer = (fill.code)(&mut encoder, work.slots);
+        std::mem::forget(unwinding);
+        answer.map_err(|why| {
             let mut state = self.lock();
             let device = &mut state.devices[self.id];
             device.fault.get_or_insert_with(|| why.clone());
