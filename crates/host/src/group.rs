@@ -32,6 +32,8 @@ pub const STACK_BYTES: usize = 64 * 1024;
 thread_local! {
     static YIELDER: Cell<*const Yielder<(), ()>> = const { Cell::new(std::ptr::null()) };
     static LANE: Cell<Option<Box<Lane>>> = const { Cell::new(None) };
+    /// Whether this thread was unwinding already when it came to run groups.
+    static UNWINDING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What a thread keeps from group to group: group memory and stacks.
@@ -60,6 +62,7 @@ struct Thread {
 pub(crate) fn run(function: &Function, block: &Block, params: &[u8], range: Range<u64>) -> Result<(), String> {
     // Taken, not borrowed: a kernel that comes here again on the same thread finds no lane and makes one.
     let mut lane = LANE.take().unwrap_or_default();
+    UNWINDING.set(std::thread::panicking());
     let outcome = catch_unwind(AssertUnwindSafe(|| lane.run(function, block, params, range)));
     let why = match outcome {
         Ok(Ok(())) => {
@@ -81,10 +84,11 @@ pub(crate) fn message(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "(no message)".into())
 }
 
-/// Suspends this thread of the group until all have come so far; outside of a thread kernel, does nothing.
+/// Suspends this thread of the group until all have come so far. Outside of a thread kernel it does nothing, nor in a
+/// destructor that runs because the kernel panicked: the group's other threads go no further either.
 pub(crate) fn meet() {
     let yielder = YIELDER.get();
-    if yielder.is_null() {
+    if yielder.is_null() || std::thread::panicking() && !UNWINDING.get() {
         return;
     }
     suspend(yielder);
