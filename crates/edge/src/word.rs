@@ -23,6 +23,7 @@ use crate::primitive::{AtomicU64, Ordering};
 pub const WORDS_MAX: usize = if cfg!(rig_shuttle) { 16 } else { 4096 };
 
 /// The table's alignment: the largest page of the systems that rig runs on (64 KiB, arm64 Linux).
+#[cfg(not(rig_shuttle))]
 const TABLE_ALIGN: usize = 64 * 1024;
 
 /// A word's place in the table.

@@ -1,0 +1,226 @@
+//! The protocol under shuttle's scheduler: the real core on the model device, thousands of schedules each.
+//!
+//! Built with `--cfg rig_shuttle` (`cargo xtask model`): every lock, atomic and thread of rig and of the model is then
+//! shuttle's. A schedule that deadlocks, panics or breaks a promise fails the test, and its seed replays it.
+#![cfg(rig_shuttle)]
+
+use rig::{Buffer, Device, Point, Run, write};
+use rig_conformance::model::{Model, Options, Pace, image};
+use rig_edge::WaitFacts;
+use shuttle::Config;
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::thread;
+
+/// Schedules of each test; RIG_SCHEDULES says otherwise.
+fn schedules() -> usize {
+    std::env::var("RIG_SCHEDULES").ok().and_then(|n| n.parse().ok()).unwrap_or(2000)
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    // The default of 32 KiB is less than the standard library's formatting takes on top of rig.
+    config.stack_size = 1 << 20;
+    config
+}
+
+fn check(f: impl Fn() + Send + Sync + 'static) {
+    let f = std::sync::Arc::new(f);
+    let random = f.clone();
+    shuttle::Runner::new(RandomScheduler::new(schedules()), config()).run(move || random());
+    // Schedules with few, well-placed preemptions find other faults than random ones.
+    shuttle::Runner::new(PctScheduler::new(3, schedules()), config()).run(move || f());
+}
+
+const WAITS: WaitFacts = WaitFacts { stores: true, hosts: true, most: 4 };
+
+fn model(name: &str) -> Model {
+    Model::with(name, Options::default().waits(WAITS).pace(Pace::Slept))
+}
+
+struct Adder {
+    run: Run,
+}
+
+/// `y = start + i` over one element.
+impl Adder {
+    fn new(device: &Device) -> Adder {
+        let iota = device.load(&image(&["iota"])).unwrap().function("iota").unwrap();
+        let mut run = device.submission().launch(&iota, [write(0)]).params(16).make().unwrap().take();
+        run.part(0).set(8, 1_u32);
+        Adder { run }
+    }
+
+    fn go(&mut self, y: &Buffer, start: u32) -> rig::Result<Point> {
+        self.run.part(0).set(12, start);
+        // SAFETY: the model's kernels check every access.
+        #[expect(unsafe_code, reason = "a launch")]
+        unsafe {
+            self.run.launch(&[y])
+        }
+    }
+}
+
+/// Promises S08, C14, C30.
+#[test]
+fn submits_on_two_devices_and_a_closure_end_in_every_schedule() {
+    check(|| {
+        let model = model("SHUTTLE-TWO");
+        let (a, b) = (rig::open(model.opener()).unwrap(), rig::open(model.opener()).unwrap());
+        let (x, y) = (a.buffer(4).unwrap(), b.buffer(4).unwrap());
+        let mut threads = Vec::new();
+        for (device, mine) in [(&a, &x), (&b, &y)] {
+            let (mut adder, x, y, mine) = (Adder::new(device), x.clone(), y.clone(), mine.clone());
+            threads.push(thread::spawn(move || {
+                let point = adder.go(&mine, 7).unwrap();
+                // Either way round: the host's copy takes both holds at once.
+                x.copy_to(&y).unwrap();
+                y.copy_to(&x).unwrap();
+                point.wait().unwrap();
+            }));
+        }
+        let closed = x.clone();
+        threads.push(thread::spawn(move || {
+            closed.write(|v: &mut [u32]| v[0] = v[0].max(7)).unwrap();
+            closed.read(|v: &[u32]| assert!(v[0] == 7 || v[0] == 0)).unwrap();
+        }));
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        x.read(|v: &[u32]| assert!(v[0] == 7 || v[0] == 0)).unwrap();
+        model.assert_clean();
+    });
+}
+
+/// Promises S08, E09, E17.
+#[test]
+fn submits_of_two_threads_on_one_device_take_values_in_order() {
+    check(|| {
+        let model = model("SHUTTLE-ONE");
+        let a = rig::open(model.opener()).unwrap();
+        let (x, y) = (a.buffer(4).unwrap(), a.buffer(4).unwrap());
+        let threads: Vec<_> = (0..2)
+            .map(|start| {
+                let (mut adder, x, y) = (Adder::new(&a), x.clone(), y.clone());
+                thread::spawn(move || {
+                    adder.go(&x, start).unwrap();
+                    let last = adder.go(&y, start).unwrap();
+                    last.wait().unwrap();
+                    last.value()
+                })
+            })
+            .collect();
+        let last = threads.into_iter().map(|t| t.join().unwrap()).max().unwrap();
+        assert_eq!(last, model.device(0).start() + 4);
+        model.assert_clean();
+    });
+}
+
+/// Promises C20, C32, E03, S11.
+#[test]
+fn a_loss_beside_submits_and_waits_is_lost_for_everyone_and_hangs_nobody() {
+    check(|| {
+        let model = model("SHUTTLE-LOSS");
+        let (a, b) = (rig::open(model.opener()).unwrap(), rig::open(model.opener()).unwrap());
+        let (x, y) = (a.buffer(4).unwrap(), b.buffer(4).unwrap());
+        let (mut on_a, mut on_b) = (Adder::new(&a), Adder::new(&b));
+        let control = model.device(0);
+        let submitter = thread::spawn(move || {
+            let first = on_a.go(&x, 1);
+            if let Ok(first) = first {
+                on_b.run.after(&[first]);
+                if let Ok(second) = on_b.go(&y, 1) {
+                    let waited = second.wait();
+                    let first = first.wait();
+                    // What depends on a lost point is Lost, unless it was reached before.
+                    assert!(waited.is_err() || first.is_ok(), "{first:?} {waited:?}");
+                    assert_eq!(second.reached().is_ok(), waited.is_ok(), "an answer stays");
+                }
+            }
+        });
+        let faulter = thread::spawn(move || control.fault("burned"));
+        submitter.join().unwrap();
+        faulter.join().unwrap();
+        drop((a, b));
+        let _ = model.violations();
+    });
+}
+
+/// Promises C02, E03, E20.
+#[test]
+fn a_close_beside_a_submit_and_a_wait_stops_once_with_nobody_inside() {
+    check(|| {
+        let model = model("SHUTTLE-CLOSE");
+        let a = rig::open(model.opener()).unwrap();
+        let x = a.buffer(4).unwrap();
+        let mut adder = Adder::new(&a);
+        let closer = {
+            let a = a.clone();
+            thread::spawn(move || a.close())
+        };
+        let submitter = thread::spawn(move || {
+            if let Ok(point) = adder.go(&x, 1) {
+                let _ = point.wait();
+            }
+            drop(x);
+        });
+        closer.join().unwrap();
+        submitter.join().unwrap();
+        let control = model.device(0);
+        assert!(control.is_stopped());
+        assert_eq!(control.calls().stop, 1);
+        drop(a);
+        model.assert_clean();
+    });
+}
+
+/// Promises C16, C31.
+#[test]
+fn drops_of_many_threads_all_come_back() {
+    check(|| {
+        let model = model("SHUTTLE-DROPS");
+        let a = rig::open(model.opener()).unwrap();
+        let x = a.buffer(4096 * 8).unwrap();
+        let whole = a.allocated();
+        let threads: Vec<_> = (0..2)
+            .map(|i| {
+                let (mut adder, a, view) = (Adder::new(&a), a.clone(), x.view(i * 8..i * 8 + 8).unwrap());
+                thread::spawn(move || {
+                    let mine = a.buffer(4096 * 8).unwrap();
+                    adder.go(&mine, 1).unwrap();
+                    drop(mine);
+                    adder.go(&view, 1).unwrap();
+                    drop(a.buffer(4096 * 16).unwrap());
+                })
+            })
+            .collect();
+        drop(x);
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        let last = a.buffer(4).unwrap();
+        let mut adder = Adder::new(&a);
+        adder.go(&last, 1).unwrap().wait().unwrap();
+        drop(last);
+        assert_eq!(a.allocated(), 0, "{whole}");
+        model.assert_clean();
+    });
+}
+
+/// Promise S13.
+#[test]
+fn a_submit_that_keeps_beginning_anew_gets_its_turn() {
+    check(|| {
+        let model = Model::with("SHUTTLE-STARVE", Options::default().pace(Pace::Slept).depth(1));
+        let a = rig::open(model.opener()).unwrap();
+        let (x, y) = (a.buffer(4).unwrap(), a.buffer(4).unwrap());
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let (mut adder, x, y) = (Adder::new(&a), x.clone(), y.clone());
+                thread::spawn(move || {
+                    for start in 0..3 {
+                        adder.go(if start % 2 == 0 { &x } else { &y }, start).unwrap();
+                    }
+                })
+            })
+            .collect();
+        x.write(|v: &mut [u32]| v[0] += 1).unwrap();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        model.assert_clean();
+    });
+}
