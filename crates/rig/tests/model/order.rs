@@ -295,3 +295,67 @@ fn a_value_that_completes_only_after_a_later_one_is_seen() {
     assert!(first.reached().unwrap());
     drop(a.model.violations());
 }
+
+/// Promises S01, C19.
+#[test]
+fn checks_come_before_any_driver_call_and_the_borrow_keeps_the_memory_while_the_submit_runs() {
+    let mut a = Bench::new("A");
+    let (x, y) = (a.buffer(), a.buffer());
+    let calls = a.control.calls();
+    crate::support::invalid(crate::support::launch(&mut a.add, &[&x]));
+    assert_eq!(a.control.calls().room, calls.room, "a submit that fails its checks asks the driver nothing");
+    std::thread::scope(|scope| {
+        let inside = a.control.hold(Call::Submit);
+        let (control, device) = (a.control.clone(), a.device.clone());
+        let other = y.clone();
+        let submitting = scope.spawn(|| a.add(&x, &y).unwrap());
+        inside.wait_inside(1);
+        drop(other);
+        let neighbour = device.buffer(4 * crate::support::LEN).unwrap();
+        assert_eq!(control.calls().free, calls.free);
+        drop(neighbour);
+        inside.release();
+        submitting.join().unwrap();
+    });
+    a.control.complete_all();
+    a.model.assert_clean();
+}
+
+/// Promises S05, E09, E17.
+#[test]
+fn the_value_is_chosen_after_room_and_goes_to_the_driver_with_nothing_between() {
+    let mut a = Bench::new("A");
+    let y = a.buffer();
+    let first = a.iota(&y, 1).unwrap();
+    let rooms = a.control.calls().room;
+    a.control.refuse_next("once");
+    crate::support::invalid(a.iota(&y, 2));
+    let other = Bench::of(&a.model);
+    drop(other);
+    let second = a.iota(&y, 3).unwrap();
+    assert_eq!(second.value(), first.value() + 1, "a refused room takes no value");
+    assert_eq!(a.control.calls().room, rooms + 2);
+    a.control.complete_all();
+    // The model sees a submit without its room, for other work, or with a value out of order.
+    a.model.assert_clean();
+}
+
+/// Promises E33, E12.
+#[test]
+fn a_sleep_goes_on_while_a_submit_is_inside_the_driver_and_then_tells_the_fault() {
+    let mut a = Bench::new("A");
+    let (x, y) = (a.buffer(), a.buffer());
+    let point = a.iota(&x, 1).unwrap();
+    std::thread::scope(|scope| {
+        let control = a.control.clone();
+        let inside = control.hold(Call::Submit);
+        let submitting = scope.spawn(move || a.iota(&y, 2));
+        inside.wait_inside(1);
+        let waiting = scope.spawn(move || point.wait());
+        control.wait_calls(Call::Sleep, 1);
+        control.fault("burned meanwhile");
+        assert_eq!(lost(waiting.join().unwrap()), "burned meanwhile");
+        inside.release();
+        assert_eq!(lost(submitting.join().unwrap()), "burned meanwhile");
+    });
+}
