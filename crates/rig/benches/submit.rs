@@ -1,5 +1,7 @@
 //! What rig itself costs: submits, points and memory on the null driver.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use divan::{Bencher, black_box};
 use rig::{Buffer, Device, Run, read, write};
 use rig_conformance::NullOpener;
@@ -23,7 +25,7 @@ fn run_of(device: &Device, launches: usize) -> (Run, Buffer, Buffer) {
 }
 
 /// One submit of launches with two refs each.
-#[divan::bench(args = [1, 2, 11, 101])]
+#[divan::bench(args = [1, 2, 11, 101], sample_size = 500, sample_count = 200)]
 fn launches(bencher: Bencher, launches: usize) {
     let device = device();
     let (mut run, x, y) = run_of(&device, launches);
@@ -36,18 +38,29 @@ fn launches(bencher: Bencher, launches: usize) {
 }
 
 /// A point that is already reached.
-#[divan::bench]
+#[divan::bench(sample_size = 500, sample_count = 200)]
 fn reached(bencher: Bencher) {
     let device = device();
     let (mut run, x, y) = run_of(&device, 1);
     // SAFETY: the null driver runs nothing.
     #[expect(unsafe_code, reason = "a launch")]
     let point = unsafe { run.launch(&[&x, &y]) }.expect("the null device takes everything");
-    bencher.bench_local(|| black_box(&point).reached());
+    bencher.bench_local(|| black_box(&point).reached().is_ok_and(|reached| reached));
+}
+
+/// The floor of a submit over two buffers: six uncontended atomic exchanges on two lines.
+#[divan::bench(sample_size = 500, sample_count = 200)]
+fn floor_of_six_exchanges(bencher: Bencher) {
+    let lines = [AtomicU64::new(0), AtomicU64::new(0)];
+    bencher.bench_local(|| {
+        for exchange in 0..6 {
+            black_box(lines[exchange % 2].swap(1, Ordering::AcqRel));
+        }
+    });
 }
 
 /// Allocates 1 MiB from the cache and drops it.
-#[divan::bench]
+#[divan::bench(sample_size = 500, sample_count = 200)]
 fn allocate_and_drop(bencher: Bencher) {
     let device = device();
     drop(device.buffer(1 << 20));

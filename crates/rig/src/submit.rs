@@ -29,6 +29,7 @@
 //! two lines of each allocation, the run, the parts, the gate's line and the word's. No heap allocation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use rig_edge::{Block, Completion, Grown, Room, Scratch, Slot, Submitted, Wait, WordIndex, WordSource, Work, callback};
 
@@ -148,7 +149,7 @@ impl Submit<'_> {
         self.order.clear();
         for (index, buffer) in self.buffers.iter().enumerate() {
             let allocation = buffer.allocation();
-            if !std::ptr::eq(&raw const **allocation.handle(), &raw const *self.made.handle) {
+            if !Arc::ptr_eq(allocation.handle(), &self.made.handle) {
                 return self.wrong_device(index);
             }
             self.slots[index] = buffer.slot();
@@ -674,6 +675,14 @@ impl Use {
 /// Puts a use where its address belongs; joins it to another of the same allocation.
 #[inline]
 fn insert(order: &mut Vec<Use>, new: Use) {
+    match order.last() {
+        Some(last) if last.allocation >= new.allocation => insert_before(order, new),
+        _ => order.push(new),
+    }
+}
+
+/// The case of an address that is no higher than the last.
+fn insert_before(order: &mut Vec<Use>, new: Use) {
     let mut at = order.len();
     while at > 0 && order[at - 1].allocation > new.allocation {
         at -= 1;

@@ -22,7 +22,7 @@ use std::sync::{Arc, Weak};
 use rig_edge::{WORDS_MAX, WordIndex, Words};
 
 use crate::device::Core;
-use crate::primitive::atomic::{AtomicBool, Ordering};
+use crate::primitive::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::primitive::{Mutex, process_wide};
 
 /// No slot: the stamp of memory that nobody has used.
@@ -80,7 +80,8 @@ struct Free {
 
 /// The process's timelines.
 pub(crate) struct Timelines {
-    any_failed: AtomicBool,
+    /// How many slots have failures, or a loss that looks whether there are any.
+    with_failures: AtomicU32,
     slots: Box<[TimelineSlot]>,
     free: Mutex<Free>,
 }
@@ -101,7 +102,7 @@ impl Timelines {
             device: Mutex::new(Weak::new()),
         };
         Timelines {
-            any_failed: AtomicBool::new(false),
+            with_failures: AtomicU32::new(0),
             slots: std::iter::repeat_with(slot).take(SLOTS).collect(),
             free: Mutex::new(Free { again: Vec::new(), fresh: 0 }),
         }
@@ -144,7 +145,7 @@ impl Timelines {
     /// Whether any value of any device has failed since the process began. One load; false costs a submit nothing more.
     #[inline]
     pub(crate) fn any_failed(&self) -> bool {
-        self.any_failed.load(Ordering::SeqCst)
+        self.with_failures.load(Ordering::SeqCst) != 0
     }
 
     /// Fails every value of the slot above what its word shows: the announcement first, then the reading (invariant 1).
@@ -161,25 +162,38 @@ impl Timelines {
         let of = self.slot(slot);
         let mut failures = of.failures.lock();
         self.announce(of);
-        if shown(slot) >= value || failures.iter().any(|f| (f.from..=f.to).contains(&value)) {
-            return false;
+        let fails = shown(slot) < value && !failures.iter().any(|f| (f.from..=f.to).contains(&value));
+        if fails {
+            failures.push(Failure { from: value, to: value, lost: lost.clone() });
         }
-        failures.push(Failure { from: value, to: value, lost: lost.clone() });
-        true
+        self.settle(of, &failures);
+        fails
     }
 
+    /// Tells readers to look for failures. Called under the slot's lock.
     fn announce(&self, of: &TimelineSlot) {
-        of.failed.store(true, Ordering::SeqCst);
-        self.any_failed.store(true, Ordering::SeqCst);
+        if !of.failed.swap(true, Ordering::SeqCst) {
+            self.with_failures.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Takes the announcement back if nothing failed after all, so that a device that closes in peace leaves nobody
+    /// slower. Called under the slot's lock.
+    fn settle(&self, of: &TimelineSlot, failures: &[Failure]) {
+        if failures.is_empty() && of.failed.swap(false, Ordering::SeqCst) {
+            self.with_failures.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 
     /// Ends the open range of a lost device at its last value, so that the slot's next device starts clean.
     pub(crate) fn end_failures(&self, slot: u32, last: u64) {
-        let mut failures = self.slot(slot).failures.lock();
+        let of = self.slot(slot);
+        let mut failures = of.failures.lock();
         for failure in failures.iter_mut().filter(|f| f.to == u64::MAX) {
             failure.to = last;
         }
         failures.retain(|f| f.from <= f.to);
+        self.settle(of, &failures);
     }
 
     /// The failure of a value, if it failed.

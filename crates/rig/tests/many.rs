@@ -1,4 +1,5 @@
 //! Many threads, devices and buffers at once: bounded, and checked against a serial replay.
+#![expect(clippy::unwrap_used, reason = "a helper of tests fails its test")]
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,10 +33,14 @@ fn kernels() -> rig_host::Kernels {
         let c = params.get::<u32>(16);
         let (x, y) = (params.address::<u32>(0), params.address::<u32>(8));
         for i in first..first + len {
+            let (x, y) = (x.wrapping_add(i), y.wrapping_add(i));
             // SAFETY: the tests give x and y of LEN values, and groups take disjoint ranges of them. x may be y.
+            #[expect(unsafe_code, clippy::multiple_unsafe_ops_per_block, reason = "a kernel over raw memory: two reads")]
+            let (a, b) = unsafe { (x.read(), y.read()) };
+            // SAFETY: as above; nothing else touches y's range.
             #[expect(unsafe_code, reason = "a kernel over raw memory")]
             unsafe {
-                *y.add(i) = (*y.add(i)).wrapping_mul(3).wrapping_add(*x.add(i)).wrapping_add(c);
+                y.write(b.wrapping_mul(3).wrapping_add(a).wrapping_add(c));
             }
         }
     })
@@ -75,8 +80,9 @@ enum Work {
 fn replay(buffers: &mut [Vec<u32>], work: Work) {
     match work {
         Work::Mix { x, y, c } => {
-            for i in 0..LEN {
-                buffers[y][i] = buffers[y][i].wrapping_mul(3).wrapping_add(buffers[x][i]).wrapping_add(c);
+            let x = buffers[x].clone();
+            for (y, x) in buffers[y].iter_mut().zip(x) {
+                *y = y.wrapping_mul(3).wrapping_add(x).wrapping_add(c);
             }
         }
         Work::Copy { from, to } => buffers[to] = buffers[from].clone(),

@@ -1,4 +1,5 @@
 //! How far a fault reaches. A process of its own: a fault that reaches all of a driver's devices reaches other tests' too.
+#![expect(clippy::unwrap_used, reason = "a helper of tests fails its test")]
 
 use rig::{Error, Point, write};
 use rig_conformance::model::{Model, Options, image};
