@@ -1,3 +1,102 @@
-//! rig
+//! rig's own tasks: `cargo xtask TASK`. Continuous integration runs `ci` and nothing else, so anyone can.
+//!
+//! A task is a module. It prints each command before it runs it, so that one can be run again by hand. What a task needs
+//! and does not find is named, with how to install it; `ci` goes on without it, and says what it left out.
 
-fn main() {}
+mod bench;
+mod check;
+mod ci;
+mod instructions;
+mod licences;
+mod model;
+mod promises;
+mod sanitize;
+mod shell;
+mod sources;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What every task answers: nothing, or one sentence that says what to do.
+type Result<T = ()> = std::result::Result<T, String>;
+
+/// rig's own tasks.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Format, lints, documentation, tidiness, licences, and whether docs/promises.md is current.
+    Check,
+    /// Every test and documentation example of the workspace.
+    Test {
+        /// What to hand to cargo test: `-p rig-host`, or the name of a test.
+        arguments: Vec<String>,
+    },
+    /// The benches, and their medians in one table.
+    Bench {
+        /// Benches to run: a part of their names. All where there is none.
+        names: Vec<String>,
+    },
+    /// The core under randomised scheduling (shuttle).
+    #[command(alias = "loom", alias = "shuttle")]
+    Model {
+        /// What to hand to the tests: the name of one.
+        arguments: Vec<String>,
+    },
+    /// The core's tests with the standard library and the tests instrumented.
+    Sanitize {
+        /// Which sanitizer.
+        #[arg(value_enum, default_value = "thread")]
+        sanitizer: sanitize::Sanitizer,
+        /// What to hand to cargo test in place of the core's tests.
+        arguments: Vec<String>,
+    },
+    /// How many instructions a submit takes, against its bounds (callgrind).
+    Instructions,
+    /// Writes beside each promise in docs/promises.md the tests that show it.
+    Promises {
+        /// Writes nothing, and fails where the file is not current.
+        #[arg(long)]
+        check: bool,
+        /// Lists the promises that no test shows.
+        #[arg(long)]
+        missing: bool,
+    },
+    /// What the compiler does not look at: sizes, tags, banned calls, links, and which crate depends on which.
+    Tidy,
+    /// Everything that continuous integration runs.
+    Ci {
+        /// Steps to leave out, by name.
+        #[arg(long)]
+        skip: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    let answer = match Arguments::parse().task {
+        Task::Check => check::run(),
+        Task::Test { arguments } => test::run(&arguments),
+        Task::Bench { names } => bench::run(&names),
+        Task::Model { arguments } => model::run(&arguments),
+        Task::Sanitize { sanitizer, arguments } => sanitize::run(sanitizer, &arguments),
+        Task::Instructions => instructions::run(),
+        Task::Promises { check, missing } => promises::run(check, missing),
+        Task::Tidy => tidy::run(),
+        Task::Ci { skip } => ci::run(&skip),
+    };
+    match answer {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The core's tests under a sanitizer.
+//!
+//! The sanitizers are not part of stable Rust, and without an instrumented standard library ThreadSanitizer reports
+//! races that are none. Debian packages a rustc with its standard library's source, whose unstable options
+//! `RUSTC_BOOTSTRAP` opens, and a clang of the same LLVM, whose runtime is linked.
+
+use std::path::Path;
+use std::process::Command;
+
+use clap::ValueEnum;
+
+use crate::Result;
+use crate::shell::{command, found, output, target};
+use crate::test::counted;
+
+/// Debian's compiler, wherever another is first on the path.
+const RUSTC: &str = "/usr/bin/rustc";
+const CARGO: &str = "/usr/bin/cargo";
+/// The clang whose runtime is linked.
+const CLANG: &str = "clang-19";
+/// The packages that hold them.
+const PACKAGES: &str = "rustc-web cargo-web rust-web-src clang-19 libclang-rt-19-dev";
+
+/// What the core's tests are: those of rig and of its driver interface, with the model device.
+const TESTS: [&str; 7] = ["--package", "rig-gpu", "--package", "rig-edge", "--lib", "--test", "*"];
+
+/// A sanitizer.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Sanitizer {
+    /// Finds data races.
+    Thread,
+    /// Finds uses of memory that is not there.
+    Address,
+}
+
+/// Why no sanitizer can run here, and what to do.
+pub fn missing() -> Option<String> {
+    let source = output(command(RUSTC).args(["--print", "sysroot"]), false)
+        .is_ok_and(|sysroot| Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/std").exists());
+    let here = source && found(CARGO) && found(CLANG);
+    (!here).then(|| format!("the sanitizers need Debian's packages: apt-get install {PACKAGES}"))
+}
+
+/// Runs tests under a sanitizer.
+pub fn run(sanitizer: Sanitizer, arguments: &[String]) -> Result {
+    if let Some(why) = missing() {
+        return Err(why);
+    }
+    let name = match sanitizer {
+        Sanitizer::Thread => "thread",
+        Sanitizer::Address => "address",
+    };
+    let flags = format!("-Zsanitizer={name} -Zexternal-clangrt -Clinker={CLANG} -Clink-arg=-fsanitize={name}");
+    let mut command = with_debian(&target(name), &flags);
+    if arguments.is_empty() {
+        command.args(TESTS)
+    } else {
+        command.args(arguments)
+    };
+    counted(&mut command)
+}
+
+/// A cargo test of Debian's, which builds the standard library too.
+fn with_debian(target: &Path, flags: &str) -> Command {
+    let mut cargo = command(CARGO);
+    cargo
+        .args(["test", "-Zbuild-std", "--target", &format!("{}-unknown-linux-gnu", std::env::consts::ARCH)])
+        .arg("--target-dir")
+        .arg(target)
+        .envs([("RUSTC_BOOTSTRAP", "1"), ("RUSTC", RUSTC), ("RUSTFLAGS", flags)])
+        // The cargo that runs this task names its own libraries and toolchain in these.
+        .env_remove("LD_LIBRARY_PATH")
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env_remove("CARGO");
+    cargo
+}

@@ -1,0 +1,76 @@
+//! The files of the repository: all but what `.gitignore` names, so that a task also sees a file before it is added, and
+//! works in a folder that is no git checkout.
+
+use std::fs;
+use std::path::Path;
+
+use crate::{Result, shell};
+
+/// A text file.
+pub struct Source {
+    /// Its path from the root, with slashes.
+    pub path: String,
+    /// What it holds.
+    pub text: String,
+}
+
+/// Every text file, by path.
+pub fn all() -> Result<Vec<Source>> {
+    let root = shell::root();
+    let ignored = fs::read_to_string(root.join(".gitignore")).unwrap_or_default();
+    let ignored: Vec<&str> = ignored.lines().filter_map(|line| line.strip_prefix('/')).collect();
+    let mut sources = Vec::new();
+    walk(root, "", &ignored, &mut sources)?;
+    sources.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(sources)
+}
+
+/// The Rust files.
+pub fn rust() -> Result<Vec<Source>> {
+    Ok(all()?.into_iter().filter(|source| source.path.ends_with(".rs")).collect())
+}
+
+fn walk(folder: &Path, from: &str, ignored: &[&str], into: &mut Vec<Source>) -> Result {
+    let why = |error| format!("{} cannot be read: {error}", folder.display());
+    for entry in fs::read_dir(folder).map_err(why)? {
+        let entry = entry.map_err(why)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = format!("{from}{name}");
+        if name == ".git" || ignored.iter().any(|pattern| matches(pattern, &path)) {
+            continue;
+        }
+        if entry.path().is_dir() {
+            walk(&entry.path(), &format!("{path}/"), ignored, into)?;
+        } else if let Ok(text) = fs::read_to_string(entry.path()) {
+            into.push(Source { path, text });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a line of `.gitignore`, less its leading slash, names a path. A star may end it, and stand nowhere else.
+fn matches(pattern: &str, path: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => path.starts_with(start),
+        None => path == pattern.trim_end_matches('/'),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_walk_finds_this_file_and_no_build_output() {
+        let sources = all().unwrap();
+        assert!(sources.iter().any(|source| source.path == "xtask/src/sources.rs"));
+        assert!(sources.iter().any(|source| source.path == ".cargo/config.toml"));
+        assert!(!sources.iter().any(|source| source.path.starts_with("target")));
+    }
+
+    #[test]
+    fn a_star_ends_a_pattern() {
+        assert!(matches("target", "target") && !matches("target", "targets"));
+        assert!(matches("target-*", "target-tsan") && !matches("target-*", "target"));
+    }
+}

@@ -1,0 +1,85 @@
+//! The tests, with their counts added up: cargo closes each binary with a line of its own, dozens in all.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use crate::shell::{cargo, failed, not_started};
+use crate::{Result, promises};
+
+/// Runs the tests and the documentation's examples, and prints how many passed.
+pub fn run(arguments: &[String]) -> Result {
+    let mut command = cargo();
+    command.arg("test");
+    if !arguments.iter().any(|argument| argument == "-p" || argument == "--package") {
+        command.arg("--workspace");
+    }
+    // One failed binary does not hide the next.
+    counted(command.arg("--no-fail-fast").args(arguments))?;
+    if arguments.is_empty() { promises::run(true, false) } else { Ok(()) }
+}
+
+/// Runs a cargo test, hands on what it prints, and closes with the sum.
+pub fn counted(command: &mut Command) -> Result {
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| not_started(command, &error))?;
+    let mut sum = Counts::default();
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).lines().map_while(std::io::Result::ok) {
+            println!("{line}");
+            sum.add(&line);
+        }
+    }
+    let status = child.wait().map_err(|error| not_started(command, &error))?;
+    println!("\n{} passed, {} failed, {} skipped", sum.passed, sum.failed, sum.ignored);
+    match (status.success(), sum.passed) {
+        (false, _) => Err(failed(command, &status.to_string())),
+        (true, 0) => Err(failed(command, "it ran no test")),
+        (true, _) => Ok(()),
+    }
+}
+
+/// How many tests did what.
+#[derive(Default, Debug, PartialEq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+}
+
+impl Counts {
+    /// Adds a line `test result: ok. 3 passed; 0 failed; 1 ignored; ...`; other lines add nothing.
+    fn add(&mut self, line: &str) {
+        let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|line| line.split_once(". ")) else {
+            return;
+        };
+        for count in counts.split("; ") {
+            let Some((number, what)) = count.split_once(' ') else { continue };
+            let number = number.parse::<u64>().unwrap_or(0);
+            match what {
+                "passed" => self.passed += number,
+                "failed" => self.failed += number,
+                "ignored" => self.ignored += number,
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_add_up_over_closing_lines() {
+        let mut sum = Counts::default();
+        sum.add("running 4 tests");
+        sum.add("test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.01s");
+        sum.add("test result: FAILED. 7 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.50s");
+        assert_eq!(sum, Counts { passed: 10, failed: 2, ignored: 1 });
+    }
+
+    #[test]
+    fn a_run_of_no_test_is_a_failure() {
+        let why = counted(crate::shell::command("echo").arg("test result: ok. 0 passed; 0 failed")).unwrap_err();
+        assert!(why.ends_with("it ran no test"), "{why}");
+    }
+}
