@@ -76,7 +76,7 @@ fn committed_work_runs_though_nobody_waits_or_helps() {
     let entry = device.entry(&image, "count");
     let mut run = Run::new(&device, vec![launch(&entry, &[])], vec![]);
     for round in 1..=30 {
-        // Past the end of the watch in some rounds, and inside it in others.
+        // TIMEOUT: past the end of the watch in some rounds, and inside it in others.
         std::thread::sleep(Duration::from_millis(round % 3 * 8));
         let value = device.submit(&mut run);
         while device.word.load() < value {
