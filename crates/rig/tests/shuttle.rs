@@ -224,3 +224,32 @@ fn a_submit_that_keeps_beginning_anew_gets_its_turn() {
         model.assert_clean();
     });
 }
+
+/// Promise C30.
+#[test]
+fn nothing_touches_the_bytes_while_a_closure_runs() {
+    check(|| {
+        let model = Model::with("SHUTTLE-HOLD", Options::default().pace(Pace::AtOnce));
+        let a = rig::open(model.opener()).unwrap();
+        let x = a.buffer(4).unwrap();
+        let (mut adder, mine) = (Adder::new(&a), x.clone());
+        let submitter = thread::spawn(move || adder.go(&mine, 7).unwrap());
+        let copied = x.clone();
+        let copier = thread::spawn(move || copied.copy_from_slice(&[9_u32]).unwrap());
+        x.write(|v: &mut [u32]| {
+            std::hint::black_box(&mut *v)[0] = 1;
+            thread::yield_now();
+            assert_eq!(std::hint::black_box(&mut *v)[0], 1, "something wrote inside the closure");
+        })
+        .unwrap();
+        x.read(|v: &[u32]| {
+            let before = std::hint::black_box(v)[0];
+            thread::yield_now();
+            assert_eq!(std::hint::black_box(v)[0], before, "something wrote under the reader");
+        })
+        .unwrap();
+        submitter.join().unwrap();
+        copier.join().unwrap();
+        model.assert_clean();
+    });
+}
