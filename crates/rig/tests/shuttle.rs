@@ -253,3 +253,29 @@ fn nothing_touches_the_bytes_while_a_closure_runs() {
         model.assert_clean();
     });
 }
+
+/// Promises C32, S11.
+#[test]
+fn a_submit_that_follows_a_device_while_it_is_lost_is_lost_too() {
+    check(|| {
+        let model = model("SHUTTLE-FOLLOW");
+        let (a, b) = (rig::open(model.opener()).unwrap(), rig::open(model.opener()).unwrap());
+        let (x, y) = (a.buffer(4).unwrap(), b.buffer(4).unwrap());
+        let (mut on_a, mut on_b) = (Adder::new(&a), Adder::new(&b));
+        let first: Point = on_a.go(&x, 1).unwrap();
+        model.device(0).fault("burned");
+        // One thread learns of the fault and loses A, while another submits to B what follows A.
+        let waiter = thread::spawn(move || first.wait().unwrap_err());
+        let submitter = thread::spawn(move || {
+            on_b.run.after(&[first]);
+            if let Ok(second) = on_b.go(&y, 1) {
+                second.wait().unwrap_err();
+                second.reached().unwrap_err();
+            }
+        });
+        waiter.join().unwrap();
+        submitter.join().unwrap();
+        drop((a, b));
+        model.assert_clean();
+    });
+}
