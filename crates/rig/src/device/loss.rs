@@ -51,17 +51,17 @@ impl Core {
             self.gate.close();
         }
         super::stop::keep_until_over(self);
+        if first {
+            propagate();
+        }
+        self.wake_waiters();
         if rig_edge::callback::inside() {
-            // A fill dropped or closed it: the sweep of the next call, or the reaper, does the rest.
+            // A fill dropped or closed it: the last call to leave, the next sweep or the reaper does the rest.
             return;
         }
         if self.gate.claim_stop() {
             self.stop();
         }
-        if first {
-            propagate();
-        }
-        self.wake_waiters();
         super::sweep_stopped();
     }
 

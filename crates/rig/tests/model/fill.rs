@@ -132,3 +132,24 @@ fn a_fill_of_another_drivers_type_is_refused() {
     assert!(matches!(answer, Err(rig::Error::Refused(why)) if why.contains("another driver")));
     assert!(device.capability::<String>().is_none());
 }
+
+/// Promises C24, C32.
+#[test]
+fn a_device_closed_inside_a_fill_fails_what_waits_for_it() {
+    let waits = rig_edge::WaitFacts { stores: true, hosts: true, most: 4 };
+    let model = Model::with("CLOSED-IN-FILL", rig_conformance::model::Options::default().waits(waits));
+    let (mut a, mut b) = (Bench::of(&model), Bench::of(&model));
+    let (x, y) = (a.buffer(), b.buffer());
+    let first = a.iota(&x, 1).unwrap();
+    b.iota.after(&[first]);
+    let second = b.iota(&y, 1).unwrap();
+    let closed = a.device.clone();
+    let code = move || {
+        closed.close();
+        Ok(())
+    };
+    let mut run = fill(&a.device, code).unwrap().take();
+    assert_eq!(lost(launch(&mut run, &[&x])), "it was closed");
+    assert_eq!(lost(second.wait()), "it was closed");
+    assert!(a.control.is_stopped(), "the submit was the last to leave, and ran stop");
+}
