@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! 1. A [`BoundOf`]'s plan is touched only by the hot calls, which its caller promises to run one at a time, and by its
+//! 1. A `BoundOf`'s plan is touched only by the hot calls, which its caller promises to run one at a time, and by its
 //!    drop, which needs the only handle.
 
 use std::any::{Any, TypeId};

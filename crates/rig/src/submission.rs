@@ -16,7 +16,7 @@ use crate::{Device, Error, Function, Result};
 /// The most slots a submission may have: more than any kernel takes, and few enough for every index to fit.
 const SLOTS_MAX: u32 = 65_536;
 
-/// A ref before its place is known: see [`read`] and [`write`].
+/// A ref before its place is known: see [`read()`] and [`write()`].
 #[derive(Clone, Copy, Debug)]
 pub struct RefSpec {
     slot: u32,

@@ -35,11 +35,7 @@ fn kernels() -> rig_host::Kernels {
         for i in first..first + len {
             let (x, y) = (x.wrapping_add(i), y.wrapping_add(i));
             // SAFETY: the tests give x and y of LEN values, and groups take disjoint ranges of them. x may be y.
-            #[expect(
-                unsafe_code,
-                clippy::multiple_unsafe_ops_per_block,
-                reason = "a kernel over raw memory: two reads"
-            )]
+            #[expect(unsafe_code, clippy::multiple_unsafe_ops_per_block, reason = "a kernel's two reads")]
             let (a, b) = unsafe { (x.read(), y.read()) };
             // SAFETY: as above; nothing else touches y's range.
             #[expect(unsafe_code, reason = "a kernel over raw memory")]
