@@ -539,7 +539,8 @@ impl Submit<'_> {
             if let Err(error) = self.pass(obstacle, &mut growths) {
                 break Err(error);
             }
-            beginnings += 1;
+            // A reservation helps against what allocations wait for, and not against a device that is much used.
+            beginnings += u32::from(!matches!(obstacle, Obstacle::Turn));
             if beginnings > PATIENCE && !self.reserved && !self.own_hold && !hold::inside_closure() {
                 self.reserve();
             }
