@@ -279,3 +279,22 @@ fn a_submit_that_follows_a_device_while_it_is_lost_is_lost_too() {
         model.assert_clean();
     });
 }
+
+/// Promises S08, C14.
+#[test]
+fn submits_that_name_the_same_buffers_in_other_orders_never_deadlock() {
+    check(|| {
+        let model = model("SHUTTLE-ORDERS");
+        let a = rig::open(model.opener()).unwrap();
+        let (x, y) = (a.buffer(4).unwrap(), a.buffer(4).unwrap());
+        let threads: Vec<_> = [(x.clone(), y.clone()), (y, x)]
+            .into_iter()
+            .map(|(from, to)| {
+                let mut run = a.submission().copy(0, 1).make().unwrap().take();
+                thread::spawn(move || run.submit(&[&from, &to]).unwrap().wait().unwrap())
+            })
+            .collect();
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        model.assert_clean();
+    });
+}
