@@ -81,12 +81,17 @@ impl Device {
         unsafe { self.driver.room(plan, parts, &mut work) }
     }
 
-    #[expect(unsafe_code, reason = "the harness stands for rig")]
     pub fn try_submit(&mut self, run: &mut Run) -> Submitted {
         self.last += 1;
+        self.submit_as(self.last, run)
+    }
+
+    /// Submits as the value `value`, which is the next.
+    #[expect(unsafe_code, reason = "the harness stands for rig")]
+    pub fn submit_as(&self, value: u64, run: &mut Run) -> Submitted {
         let (mut work, plan, parts) = run.work();
         // SAFETY: as in `room`; the value is the next.
-        unsafe { self.driver.submit(self.last, plan, parts, &mut work) }
+        unsafe { self.driver.submit(value, plan, parts, &mut work) }
     }
 
     /// Submits and gives the value.

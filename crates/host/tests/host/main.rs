@@ -5,3 +5,4 @@ mod groups;
 #[expect(clippy::unwrap_used, reason = "the harness is a test")]
 mod harness;
 mod objects;
+mod pool;

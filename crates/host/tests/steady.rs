@@ -1,0 +1,69 @@
+//! A steady submit makes no heap allocation.
+
+#[expect(clippy::unwrap_used, reason = "the harness is a test")]
+#[expect(dead_code, reason = "other tests use more of it")]
+#[path = "host/harness.rs"]
+mod harness;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use harness::{Run, both, copy, launch, memset};
+use rig_host::Kernels;
+
+/// The system's allocator; counts the allocations of each thread.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: passes every call on to the system's allocator, unchanged.
+#[expect(unsafe_code, reason = "an allocator")]
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(address, layout) }
+    }
+
+    unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's promise.
+        unsafe { System.realloc(address, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Promise S09.
+#[test]
+fn a_steady_submit_and_its_wait_allocate_nothing() {
+    for mut device in both() {
+        let kernels = Kernels::new().group("group", 8, |_, _| {}).thread("thread", 8, 64, |_, at| at.barrier());
+        let image = device.image(&kernels.image()).unwrap();
+        let (group, thread) = (device.entry(&image, "group"), device.entry(&image, "thread"));
+        let (a, b) = (device.memory(1000), device.memory(1000));
+        let parts = vec![launch(&group, &[0]), launch(&thread, &[1]), copy(0, 1), memset(0, 3)];
+        let mut run = Run::new(&device, parts, vec![a.slot(), b.slot()]);
+        run.set(0, [5, 1, 1], [64, 1, 1], &[]);
+        run.set(1, [5, 1, 1], [64, 1, 1], &[]);
+        let mut round = |values: u64| {
+            let last = (0..values).map(|_| device.submit(&mut run)).last().unwrap();
+            device.wait(last, true).unwrap();
+        };
+        // As deep as the queue will be, and long enough that this thread has run kernels of both kinds.
+        (0..50).for_each(|_| round(20));
+        let before = ALLOCATIONS.get();
+        (0..100).for_each(|i| round(1 + i % 10));
+        // The thread's first stacks are made when it happens to run the first thread kernel itself, which the rounds before
+        // saw to.
+        assert_eq!(ALLOCATIONS.get() - before, 0);
+    }
+}
