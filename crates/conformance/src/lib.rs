@@ -1,10 +1,13 @@
 //! The conformance suite of rig, and devices to test against.
 //!
 //! * [`model`]: a driver that a test decides everything of, and that checks its caller.
+//! * [`suite`]: what any driver must do, run from its own tests by [`conformance!`].
 //! * [`NullOpener`]: a driver that does nothing, to measure rig with and to begin a new driver from.
 
 pub mod model;
 mod null;
 mod primitive;
+#[cfg(not(rig_shuttle))]
+pub mod suite;
 
 pub use null::{NullDriver, NullOpener, NullRegion};

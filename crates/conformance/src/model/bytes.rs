@@ -86,6 +86,12 @@ impl Span {
         (end <= self.len).then(|| Span { start: self.start.wrapping_add(at), len })
     }
 
+    /// The span with all of its last word. It stays in the region, whose length is whole words.
+    pub(crate) fn by_words(self) -> Span {
+        let end = (self.start.addr() + self.len).next_multiple_of(rig_edge::WORD_BYTES);
+        Span { len: if self.len == 0 { 0 } else { end - self.start.addr() }, ..self }
+    }
+
     /// The bytes.
     pub(crate) fn read(self) -> Vec<u8> {
         let mut bytes = vec![0_u8; self.len];

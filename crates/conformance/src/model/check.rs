@@ -198,7 +198,8 @@ impl Device {
             };
             let address = work.slots[r.slot as usize].device + offset;
             params[place..place + 8].copy_from_slice(&address.to_ne_bytes());
-            refs.push(Resolved { access: r.access, span: rest });
+            // A function may touch its buffer's last bytes by whole words (C04).
+            refs.push(Resolved { access: r.access, span: rest.by_words() });
         }
         let grid = Grid { groups: block.groups, threads: block.threads, group_bytes: block.group_bytes };
         Ok(Op::Launch { function: launch.entry.function.clone(), grid, params, refs })

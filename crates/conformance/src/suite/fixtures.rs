@@ -1,0 +1,41 @@
+//! What a driver gives the suite.
+
+use rig::Device;
+use rig_edge::Opener;
+
+/// What the suite needs of a driver. Every method may be called often, from any thread.
+pub trait Fixtures: Sync {
+    /// The driver's opener.
+    type Opener: Opener + Send;
+
+    /// An opener of a device.
+    fn opener(&self) -> Self::Opener;
+
+    /// An opener of another device, of the same name or not.
+    fn second(&self) -> Self::Opener {
+        self.opener()
+    }
+
+    /// An image with the suite's kernels; see the head of the [suite](super).
+    fn image(&self) -> Vec<u8>;
+
+    /// Binaries that the driver must refuse, each with what is wrong with it.
+    fn bad_images(&self) -> Vec<(String, Vec<u8>)>;
+
+    /// Groups, and threads of a group, that run `n` threads or more along x.
+    fn grid(&self, n: u32) -> ([u32; 3], [u32; 3]) {
+        ([n.div_ceil(64).max(1), 1, 1], [64, 1, 1])
+    }
+
+    /// How many rounds of `spin` over a thousand elements take some ten milliseconds on the device.
+    fn spin_rounds(&self) -> u32 {
+        2_000
+    }
+
+    /// Makes the device fault, such as by a kernel that faults, and returns at once. False where it cannot: then the cases
+    /// of a loss say so and do nothing.
+    fn lose(&self, device: &Device) -> bool {
+        let _ = device;
+        false
+    }
+}

@@ -1,0 +1,146 @@
+//! The suite on the model device, in several of its shapes.
+
+use std::sync::Mutex;
+
+use rig_conformance::model::{Model, ModelOpener, Options, Pace, image};
+use rig_conformance::suite::Fixtures;
+use rig_edge::{Completion, Kinds, WaitFacts};
+
+/// Models of one shape: a new one for each opener, so that a case finds its own by name.
+pub struct Models {
+    shape: fn() -> Options,
+    made: Mutex<Vec<(String, Model)>>,
+}
+
+impl Models {
+    fn new(shape: fn() -> Options) -> Models {
+        Models { shape, made: Mutex::new(Vec::new()) }
+    }
+}
+
+impl Drop for Models {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.made.lock().unwrap().iter().for_each(|(_, model)| model.assert_clean());
+        }
+    }
+}
+
+impl Fixtures for Models {
+    type Opener = ModelOpener;
+
+    fn opener(&self) -> ModelOpener {
+        let mut made = self.made.lock().unwrap();
+        let name = format!("MODEL:{}", made.len());
+        let model = Model::with(&name, (self.shape)());
+        let opener = model.opener();
+        made.push((name, model));
+        opener
+    }
+
+    /// A second device of the same model, so that the one's queues may wait for the other's word.
+    fn second(&self) -> ModelOpener {
+        self.made.lock().unwrap().last().expect("a first device").1.opener()
+    }
+
+    fn image(&self) -> Vec<u8> {
+        image(&["add params=24", "scale params=16", "iota threads=64", "spin"])
+    }
+
+    fn bad_images(&self) -> Vec<(String, Vec<u8>)> {
+        let whole = self.image();
+        vec![
+            ("a truncated image".into(), whole[..whole.len() - 8].to_vec()),
+            ("an image of a kernel that there is not".into(), image(&["no_such_kernel"])),
+            ("an image of another model".into(), b"rig-model 2 functions=0\nend\n".to_vec()),
+        ]
+    }
+
+    fn spin_rounds(&self) -> u32 {
+        3
+    }
+
+    fn lose(&self, device: &rig::Device) -> bool {
+        let made = self.made.lock().unwrap();
+        let (_, model) = made.iter().find(|(name, _)| name == device.name()).unwrap();
+        model.device(0).fault("the test let it burn");
+        true
+    }
+}
+
+/// Work runs at once, and completes in submit.
+mod at_once {
+    use super::*;
+
+    fn fixtures() -> Models {
+        Models::new(|| Options::default().pace(Pace::AtOnce))
+    }
+
+    rig_conformance::conformance! { fixtures = fixtures }
+}
+
+/// Work runs in the driver's sleep, after the host committed it; values of other devices are waited for on the queue; few
+/// values fit.
+mod slept {
+    use super::*;
+
+    fn fixtures() -> Models {
+        Models::new(|| {
+            let waits = WaitFacts { stores: true, hosts: true, most: 2 };
+            Options::default().pace(Pace::Slept).waits(waits).depth(4).peers()
+        })
+    }
+
+    rig_conformance::conformance! { fixtures = fixtures }
+}
+
+/// Everything from a seed: Encoded values, Later, growths, steps of all devices inside any call; queue waits.
+mod seeded {
+    use super::*;
+
+    fn fixtures() -> Models {
+        Models::new(|| {
+            let waits = WaitFacts { stores: true, hosts: true, most: 2 };
+            Options::default().seed(1).waits(waits).depth(8)
+        })
+    }
+
+    rig_conformance::conformance! { fixtures = fixtures }
+}
+
+/// A device far from the host: its memory has no host address, its code is placed in it, its word is its own.
+mod far {
+    use super::*;
+
+    fn fixtures() -> Models {
+        Models::new(|| Options::default().seed(2).no_host_addresses().placed_code().own_word(1000).alignment(4096))
+    }
+
+    rig_conformance::conformance! { fixtures = fixtures }
+}
+
+/// A device of launches alone, whose submit blocks when it is full, with a coarse alignment and no cache line stated.
+mod narrow {
+    use super::*;
+
+    fn fixtures() -> Models {
+        Models::new(|| {
+            let kinds = Kinds { launch: true, fill: true, ..Kinds::NONE };
+            let options = Options::default().pace(Pace::AtOnce).queues(&[("COMPUTE:0", kinds)]);
+            options.may_block().depth(2).completion(Completion::Host).cache_bytes(None)
+        })
+    }
+
+    rig_conformance::conformance! { fixtures = fixtures }
+}
+
+/// Memory is short at random, and committed work outlives stop.
+mod short {
+    use super::*;
+
+    fn fixtures() -> Models {
+        Models::new(|| Options::default().seed(3).shortages().lingers())
+    }
+
+    rig_conformance::conformance! { fixtures = fixtures }
+}
