@@ -2,7 +2,7 @@
 //! the tests over and over with other schedules.
 
 use crate::Result;
-use crate::shell::{cargo, target};
+use crate::shell::{cargo, target_of};
 use crate::test::counted;
 
 /// Runs the tests that are made for it.
@@ -10,7 +10,7 @@ pub fn run(arguments: &[String]) -> Result {
     counted(
         cargo()
             .args(["test", "--release", "--package", "rig-gpu", "--test", "shuttle", "--target-dir"])
-            .arg(target("shuttle"))
+            .arg(target_of("shuttle"))
             .arg("--")
             .args(arguments)
             .env("RUSTFLAGS", "--cfg rig_shuttle"),

@@ -10,7 +10,7 @@ use std::process::Command;
 use clap::ValueEnum;
 
 use crate::Result;
-use crate::shell::{command, found, output, target};
+use crate::shell::{command, found, output, target_of};
 use crate::test::counted;
 
 /// Debian's compiler, wherever another is first on the path.
@@ -21,8 +21,10 @@ const CLANG: &str = "clang-19";
 /// The packages that hold them.
 const PACKAGES: &str = "rustc-web cargo-web rust-web-src clang-19 libclang-rt-19-dev";
 
-/// What the core's tests are: those of rig and of its driver interface, with the model device.
-const TESTS: [&str; 7] = ["--package", "rig-gpu", "--package", "rig-edge", "--lib", "--test", "*"];
+/// What the core's tests are: those of rig and of its driver interface, with the model device and the cores device. The
+/// examples are there for the test that runs them.
+const TESTS: [&str; 9] =
+    ["--no-fail-fast", "--package", "rig-gpu", "--package", "rig-edge", "--lib", "--examples", "--test", "*"];
 
 /// A sanitizer.
 #[derive(Clone, Copy, ValueEnum)]
@@ -51,7 +53,7 @@ pub fn run(sanitizer: Sanitizer, arguments: &[String]) -> Result {
         Sanitizer::Address => "address",
     };
     let flags = format!("-Zsanitizer={name} -Zexternal-clangrt -Clinker={CLANG} -Clink-arg=-fsanitize={name}");
-    let mut command = with_debian(&target(name), &flags);
+    let mut command = with_debian(&target_of(name), &flags);
     if arguments.is_empty() {
         command.args(TESTS)
     } else {

@@ -62,10 +62,14 @@ pub fn found(program: &str) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// A target folder of its own, beside the usual one, for builds with other flags: they would push one another out.
-pub fn target(name: &str) -> PathBuf {
-    let usual = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let mut folder = root().join(usual).into_os_string();
+/// The usual target folder.
+pub fn target() -> PathBuf {
+    root().join(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from))
+}
+
+/// A target folder beside the usual one, for builds with other flags: in one folder they would push one another out.
+pub fn target_of(name: &str) -> PathBuf {
+    let mut folder = target().into_os_string();
     folder.push("-");
     folder.push(name);
     folder.into()
