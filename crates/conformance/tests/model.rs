@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use rig_conformance::model::{Model, ModelOpener, Options, Pace, image};
 use rig_conformance::suite::Fixtures;
-use rig_edge::{Completion, Kinds, WaitFacts};
+use rig_edge::{Completion, Kinds, Memory, WaitFacts};
 
 /// Models of one shape: a new one for each opener, so that a case finds its own by name.
 pub struct Models {
@@ -113,7 +113,9 @@ mod far {
     use super::*;
 
     fn fixtures() -> Models {
-        Models::new(|| Options::default().seed(2).no_host_addresses().placed_code().own_word(1000).alignment(4096))
+        Models::new(|| {
+            Options::default().seed(2).no_host_addresses().placed_code(Memory::Mapped).own_word(1000).alignment(4096)
+        })
     }
 
     rig_conformance::conformance! { fixtures = fixtures }
@@ -134,13 +136,19 @@ mod narrow {
     rig_conformance::conformance! { fixtures = fixtures }
 }
 
-/// Memory is short at random, and committed work outlives stop.
+/// Memory is short at random.
 mod short {
     use super::*;
 
     fn fixtures() -> Models {
-        Models::new(|| Options::default().seed(3).shortages().lingers())
+        Models::new(|| Options::default().seed(3).shortages())
     }
 
-    rig_conformance::conformance! { fixtures = fixtures }
+    rig_conformance::conformance! {
+        fixtures = fixtures,
+        skip = [
+            "reclamation::memory_comes_back_while_a_program_goes_on: the rounds that make room are those that outlast a shortage",
+            "reclamation::memory_that_runs_out_is_an_error_and_loses_nothing: the model runs out sooner than the budget",
+        ],
+    }
 }

@@ -112,8 +112,10 @@ impl Buffer {
         }
         if self.host().is_null() {
             let staged = copy::stage_out(self)?;
+            // The hold stays, as over memory in place: whether the host addresses memory changes no answer (C30).
+            let result = staged.read(f);
             drop(held);
-            return staged.read(f);
+            return result;
         }
         let start = self.host_at::<T>()?;
         // SAFETY: the hold keeps all writes away until it drops, after the closure: submits and write closures wait for it,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rig_edge::{Code, EntryAnswer, Fault, ImageError, Location, Memory};
+use rig_edge::{Code, EntryAnswer, Fault, ImageError, Location};
 
 use super::driver::{ModelDriver, ModelEntry, ModelImage, ModelRegion};
 use super::options::Pace;
@@ -94,13 +94,13 @@ impl ModelDriver {
         let id = device.id();
         let image = super::state::Image { functions, unloaded: false, entries: Vec::new(), memory: 0, place: None };
         let handle = ModelImage { device: self.id, id };
-        if !place {
+        let Some(memory) = place else {
             device.images.insert(id, image);
             return Ok(Code::Loaded(handle));
-        }
+        };
         let (shared, device, bytes) = (Arc::clone(&self.shared), self.id, binary.to_vec());
         Ok(Code::Place(rig_edge::Place {
-            memory: Memory::Device,
+            memory,
             len: binary.len(),
             finish: Box::new(move |location| {
                 let place = Some((location.device, bytes.clone()));

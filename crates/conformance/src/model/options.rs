@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rig_edge::{Completion, Facts, Kinds, Queue, Reach, WaitFacts, WordSource};
+use rig_edge::{Completion, Facts, Kinds, Memory, Queue, Reach, WaitFacts, WordSource};
 
 /// When a device's work runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Options {
     pub(crate) capacity: u64,
     pub(crate) depth: usize,
     pub(crate) peer: bool,
-    pub(crate) place: bool,
+    pub(crate) place: Option<Memory>,
     pub(crate) lingers: bool,
     pub(crate) own_start: u64,
     pub(crate) shortages: bool,
@@ -58,7 +58,7 @@ impl Default for Options {
             capacity: u64::MAX,
             depth: usize::MAX,
             peer: false,
-            place: false,
+            place: None,
             lingers: false,
             own_start: 0,
             shortages: false,
@@ -191,9 +191,9 @@ impl Options {
         self
     }
 
-    /// Images must be placed in device memory.
-    pub fn placed_code(mut self) -> Options {
-        self.place = true;
+    /// Images must be placed in memory of this kind.
+    pub fn placed_code(mut self, memory: Memory) -> Options {
+        self.place = Some(memory);
         self
     }
 

@@ -66,6 +66,18 @@ impl<D: Driver> Direct<D> {
         }
     }
 
+    /// Memory, which may be short for a moment: rig asks as often (C17).
+    fn alloc(&self, memory: Memory, len: usize) -> D::Region {
+        let region = (0..4).find_map(|_| self.driver.alloc(memory, len).unwrap());
+        region.unwrap_or_else(|| panic!("no memory for {len} bytes of {memory:?}"))
+    }
+
+    /// An entry, whose memory may be short for a moment.
+    fn entry(&self, image: &D::Image, name: &str) -> EntryAnswer<D::Entry> {
+        let asked = || self.driver.entry(image, name).unwrap();
+        (0..3).map(|_| asked()).find(|answer| !matches!(answer, EntryAnswer::NoMemory(_))).unwrap_or_else(asked)
+    }
+
     /// Stops the driver and waits for the word's end. Called once.
     fn stop(&mut self) {
         self.driver.stop(None).unwrap();
@@ -120,7 +132,7 @@ impl<D: Driver> Direct<D> {
             Ok(Code::Place(place)) => place,
             Err(why) => panic!("{why:?}"),
         };
-        let region = self.driver.alloc(place.memory, place.len.next_multiple_of(WORD_BYTES)).unwrap().unwrap();
+        let region = self.alloc(place.memory, place.len.next_multiple_of(WORD_BYTES));
         let at = self.driver.locate(&region);
         if at.host.is_null() {
             not_here("its code lies where the host does not reach, and the case has no copy of its own");
@@ -137,14 +149,12 @@ impl<D: Driver> Direct<D> {
 
     fn iota<F: Fixtures>(&self, f: &F) -> Option<Iota<D>> {
         let (image, code) = self.image(&f.image())?;
-        let EntryAnswer::Entry(entry, facts) = self.driver.entry(&image, "iota").unwrap() else {
-            panic!("the image has no iota")
-        };
+        let EntryAnswer::Entry(entry, facts) = self.entry(&image, "iota") else { panic!("the image has no iota") };
         let refs = vec![Ref { slot: 0, at: 0, access: Access::Write }].into_boxed_slice();
         let parts = vec![Part::Launch(Launch { entry, refs })];
         let plan = self.driver.plan(&parts).unwrap_or_else(|why: PlanError| panic!("{why:?}"));
         // Memory that the host addresses, where there is some, so that the case can look at it.
-        let region = self.driver.alloc(Memory::Mapped, BYTES).unwrap().unwrap();
+        let region = self.alloc(Memory::Mapped, BYTES);
         let at = self.driver.locate(&region);
         let params_len = facts.params.unwrap_or(16);
         let (groups, threads) = f.grid(ELEMENTS);
@@ -231,7 +241,7 @@ pub fn regions_are_aligned_and_fresh_ones_are_zero<F: Fixtures>(f: &F) {
     let mut regions = Vec::new();
     for memory in [Memory::Device, Memory::Pinned, Memory::Mapped] {
         for len in [4, 8, 4096, 4100, 1 << 20] {
-            let region = driver.alloc(memory, len).unwrap().expect("a little memory");
+            let region = direct.alloc(memory, len);
             let at = driver.locate(&region);
             assert!(at.device != 0 && at.device.is_multiple_of(alignment), "{len} bytes of {memory:?} at {at:?}");
             let host_sees = memory != Memory::Device || driver.facts().host_addresses;
@@ -267,14 +277,14 @@ pub fn an_entry_is_made_once_and_an_absent_one_lists_names<F: Fixtures>(f: &F) {
     driver.prepare(&image, "iota");
     driver.prepare(&image, "iota");
     driver.prepare(&image, "no_such_function");
-    let facts = |name: &str| match driver.entry(&image, name).unwrap() {
+    let facts = |name: &str| match direct.entry(&image, name) {
         EntryAnswer::Entry(_, facts) => facts,
         _ => panic!("{name} has an entry"),
     };
     assert_eq!(facts("iota"), facts("iota"));
     driver.prepare(&image, "iota");
     assert!(facts("add").params.is_none_or(|bytes| bytes >= 20));
-    match driver.entry(&image, "no_such_function").unwrap() {
+    match direct.entry(&image, "no_such_function") {
         EntryAnswer::Absent { names } => assert!(names.iter().any(|name| name == "iota"), "{names:?}"),
         _ => panic!("the image has no such function"),
     }
