@@ -1,24 +1,14 @@
 //! The benches, and a table of their medians that can be pasted into docs/performance.md.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
-
 use crate::Result;
-use crate::shell::{cargo, failed, not_started};
+use crate::shell::{cargo, failed, watch};
 
 /// Runs the benches whose names hold one of `names`.
 pub fn run(names: &[String]) -> Result {
     let mut command = cargo();
     command.args(["bench", "--workspace", "--bench", "*", "--"]).args(names);
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| not_started(&command, &error))?;
     let mut table = Table::default();
-    if let Some(output) = child.stdout.take() {
-        for line in BufReader::new(output).lines().map_while(std::io::Result::ok) {
-            println!("{line}");
-            table.add(&line);
-        }
-    }
-    let status = child.wait().map_err(|error| not_started(&command, &error))?;
+    let status = watch(&mut command, |line| table.add(line))?;
     if !status.success() {
         return Err(failed(&command, &status.to_string()));
     }

@@ -1,7 +1,8 @@
 //! Commands: how every task runs one.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use crate::Result;
 
@@ -30,6 +31,18 @@ pub fn run(command: &mut Command) -> Result {
     if status.success() { Ok(()) } else { Err(failed(command, &status.to_string())) }
 }
 
+/// Runs a command, and shows each line of its standard output to `look` once it is printed.
+pub fn watch(command: &mut Command, mut look: impl FnMut(&str)) -> Result<ExitStatus> {
+    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| not_started(command, &error))?;
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).lines().map_while(std::io::Result::ok) {
+            println!("{line}");
+            look(&line);
+        }
+    }
+    child.wait().map_err(|error| not_started(command, &error))
+}
+
 /// What a command prints on standard output and, where `both`, on standard error.
 pub fn output(command: &mut Command, both: bool) -> Result<String> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| not_started(command, &error))?;
@@ -42,7 +55,7 @@ pub fn output(command: &mut Command, both: bool) -> Result<String> {
 }
 
 /// Why a command did not start.
-pub fn not_started(command: &Command, error: &std::io::Error) -> String {
+fn not_started(command: &Command, error: &std::io::Error) -> String {
     format!("{} did not start: {error}", line(command))
 }
 

@@ -1,9 +1,8 @@
 //! The tests, with their counts added up: cargo closes each binary with a line of its own, dozens in all.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use crate::shell::{cargo, failed, not_started};
+use crate::shell::{cargo, failed, watch};
 use crate::{Result, promises};
 
 /// Runs the tests and the documentation's examples, and prints how many passed.
@@ -20,15 +19,8 @@ pub fn run(arguments: &[String]) -> Result {
 
 /// Runs a cargo test, hands on what it prints, and closes with the sum.
 pub fn counted(command: &mut Command) -> Result {
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| not_started(command, &error))?;
     let mut sum = Counts::default();
-    if let Some(output) = child.stdout.take() {
-        for line in BufReader::new(output).lines().map_while(std::io::Result::ok) {
-            println!("{line}");
-            sum.add(&line);
-        }
-    }
-    let status = child.wait().map_err(|error| not_started(command, &error))?;
+    let status = watch(command, |line| sum.add(line))?;
     println!("\n{} passed, {} failed, {} skipped", sum.passed, sum.failed, sum.ignored);
     match (status.success(), sum.passed) {
         (false, _) => Err(failed(command, &status.to_string())),
