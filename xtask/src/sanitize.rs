@@ -1,4 +1,4 @@
-//! The core's tests under a sanitizer.
+//! The tests of the core and of the host's devices under a sanitizer.
 //!
 //! The sanitizers are not part of stable Rust, and without an instrumented standard library ThreadSanitizer reports
 //! races that are none. Debian packages a rustc with its standard library's source, whose unstable options
@@ -21,10 +21,21 @@ const CLANG: &str = "clang-19";
 /// The packages that hold them.
 const PACKAGES: &str = "rustc-web cargo-web rust-web-src clang-19 libclang-rt-19-dev";
 
-/// What the core's tests are: those of rig and of its driver interface, with the model device and the cores device. The
-/// examples are there for the test that runs them.
-const TESTS: [&str; 9] =
+/// The core's tests: those of rig and of its driver interface, with the model device and the cores device. The examples
+/// are there for the test that runs them.
+const CORE: [&str; 9] =
     ["--no-fail-fast", "--package", "rig-gpu", "--package", "rig-edge", "--lib", "--examples", "--test", "*"];
+
+/// The tests of the host's devices, but one: a sanitizer catches the hardware's faults before the process dies of them.
+const HOST: [&str; 7] = [
+    "--no-fail-fast",
+    "--package",
+    "rig-host",
+    "--tests",
+    "--",
+    "--skip",
+    "a_hardware_fault_of_a_kernel_ends_the_process",
+];
 
 /// A sanitizer.
 #[derive(Clone, Copy, ValueEnum)]
@@ -53,13 +64,12 @@ pub fn run(sanitizer: Sanitizer, arguments: &[String]) -> Result {
         Sanitizer::Address => "address",
     };
     let flags = format!("-Zsanitizer={name} -Zexternal-clangrt -Clinker={CLANG} -Clink-arg=-fsanitize={name}");
-    let mut command = with_debian(&target_of(name), &flags);
-    if arguments.is_empty() {
-        command.args(TESTS)
-    } else {
-        command.args(arguments)
-    };
-    counted(&mut command)
+    let test = || with_debian(&target_of(name), &flags);
+    if !arguments.is_empty() {
+        return counted(test().args(arguments));
+    }
+    counted(test().args(CORE))?;
+    counted(test().args(HOST))
 }
 
 /// A cargo test of Debian's, which builds the standard library too.
