@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rig_edge::{Driver, Room, Sleep, Submitted};
 use rig_host::{Group, Kernels, Params};
@@ -67,6 +67,31 @@ fn values_stay_in_order_while_many_threads_wait_and_help() {
     assert_eq!(device.word.load(), start + VALUES);
     assert_eq!(wrong.load(Ordering::Relaxed), 0);
     assert!(memory.values::<u64>().iter().all(|&cell| cell == 3 * VALUES));
+}
+
+/// Promise E10.
+#[test]
+fn work_behind_a_helpers_long_kernel_runs_though_nobody_watches_any_more() {
+    let mut device = open(rig_host::cores());
+    // TIMEOUT: longer than the watch lasts without new work.
+    let long = |_: &Params<'_>, _: &Group| std::thread::sleep(Duration::from_millis(40));
+    let image = device.image(&Kernels::new().group("short", 0, |_, _| {}).image()).unwrap();
+    let mut short = Run::new(&device, vec![launch(&device.entry(&image, "short"), &[])], vec![]);
+    for _ in 0..5 {
+        // A long kernel that is new to the device wakes nobody, so that this thread is the one to run it.
+        let image = device.image(&Kernels::new().group("long", 0, long).image()).unwrap();
+        let mut long = Run::new(&device, vec![launch(&device.entry(&image, "long"), &[])], vec![]);
+        assert_eq!(device.run(&mut short), Ok(()));
+        let until = device.submit(&mut long);
+        let last = device.submit(&mut short);
+        assert_eq!(device.wait(until, true), Ok(()));
+        let start = Instant::now();
+        while device.word.load() < last {
+            // TIMEOUT: far above any delay of a busy machine.
+            assert!(start.elapsed() < Duration::from_secs(20), "the work behind it never ran");
+            std::thread::yield_now();
+        }
+    }
 }
 
 /// Promise E12.
