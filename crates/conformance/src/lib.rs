@@ -8,6 +8,7 @@ pub mod model;
 mod null;
 mod primitive;
 #[cfg(not(rig_shuttle))]
+#[expect(clippy::unwrap_used, reason = "a case is a test: what it cannot do is its failure")]
 pub mod suite;
 
 pub use null::{NullDriver, NullOpener, NullRegion};

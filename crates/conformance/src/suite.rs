@@ -114,6 +114,11 @@ macro_rules! __conformance_names {
     ([] $($group:ident { $($case:ident)* })*) => {
         /// The names of all cases.
         pub const CASES: &[&str] = &[$($(concat!(stringify!($group), "::", stringify!($case)),)*)*];
+
+        /// All cases by their names, for who runs them in another way than as tests.
+        pub fn cases<F: Fixtures>() -> Vec<(&'static str, fn(&F))> {
+            vec![$($((concat!(stringify!($group), "::", stringify!($case)), $group::$case::<F> as fn(&F)),)*)*]
+        }
     };
 }
 
@@ -207,6 +212,7 @@ macro_rules! __conformance_cases {
                 the_word_only_rises
                 sleep_returns_when_the_word_moved_and_when_its_time_is_over
                 stop_ends_the_word_and_memory_comes_back_after_it
+                a_queue_wait_holds_work_until_the_word_shows_it
                 two_devices_of_one_opener_are_their_own
             }
         }

@@ -30,6 +30,8 @@ pub struct Options {
     pub(crate) lingers: bool,
     pub(crate) own_start: u64,
     pub(crate) shortages: bool,
+    pub(crate) ignore_waits: bool,
+    pub(crate) break_committed: bool,
 }
 
 impl Default for Options {
@@ -62,6 +64,8 @@ impl Default for Options {
             lingers: false,
             own_start: 0,
             shortages: false,
+            ignore_waits: false,
+            break_committed: false,
         }
     }
 }
@@ -191,8 +195,13 @@ impl Options {
         self
     }
 
+    /// Images must be placed in device memory.
+    pub fn placed_code(self) -> Options {
+        self.placed_code_in(Memory::Device)
+    }
+
     /// Images must be placed in memory of this kind.
-    pub fn placed_code(mut self, memory: Memory) -> Options {
+    pub fn placed_code_in(mut self, memory: Memory) -> Options {
         self.place = Some(memory);
         self
     }
@@ -200,6 +209,18 @@ impl Options {
     /// Committed work outlives `stop`: it runs, or goes away, when the test says.
     pub fn lingers(mut self) -> Options {
         self.lingers = true;
+        self
+    }
+
+    /// The devices' queues run work without its waits, as broken ones would.
+    pub fn ignores_waits(mut self) -> Options {
+        self.ignore_waits = true;
+        self
+    }
+
+    /// Breaks E42: a committed value completes only once a later one was submitted.
+    pub fn breaks_committed(mut self) -> Options {
+        self.break_committed = true;
         self
     }
 

@@ -329,8 +329,8 @@ impl Script {
         Script {
             pace: options.pace,
             encode_only: false,
-            ignore_waits: false,
-            break_committed: false,
+            ignore_waits: options.ignore_waits,
+            break_committed: options.break_committed,
             lingers: options.lingers,
             later: 0,
             grow: 0,

@@ -383,7 +383,7 @@ fn device_memory_has_no_host_address_where_the_options_say_so() {
 
 #[test]
 fn placed_code_must_be_stored_where_it_was_placed() {
-    let model = Model::with("MODEL", Model::options().placed_code(Memory::Device));
+    let model = Model::with("MODEL", Model::options().placed_code());
     let index = WordIndex::new(NEXT_WORD.fetch_add(1, Ordering::Relaxed));
     let driver = model.opener().make(Timeline::new(index)).unwrap();
     let Ok(Code::Place(place)) = driver.image(&image(&["iota"])) else { panic!("it was loaded") };

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rig_edge::{
-    Access, Block, Code, Driver, EntryAnswer, Launch, Location, Memory, Opener, Part, PlanError, Ref, Room, Scratch,
-    Sleep, Slot, Submitted, Timeline, WORD_BYTES, WORDS_MAX, WordIndex, WordSource, Words, Work,
+    Access, Block, Code, Completion, Driver, EntryAnswer, Launch, Location, Memory, Opener, Part, PlanError, Ref, Room,
+    Scratch, Sleep, Slot, Submitted, Timeline, WORD_BYTES, WORDS_MAX, Wait, WordIndex, WordSource, Words, Work,
 };
 
 use super::Fixtures;
@@ -66,6 +66,14 @@ impl<D: Driver> Direct<D> {
         }
     }
 
+    /// Sleeps once, for a moment.
+    fn doze(&self, until: u64) {
+        let seen = self.shown();
+        if seen < until {
+            self.driver.sleep(Sleep { seen, until, still: Duration::from_millis(2), help: true }).unwrap();
+        }
+    }
+
     /// Memory, which may be short for a moment: rig asks as often (C17).
     fn alloc(&self, memory: Memory, len: usize) -> D::Region {
         let region = (0..4).find_map(|_| self.driver.alloc(memory, len).unwrap());
@@ -107,7 +115,7 @@ impl<D: Driver> Direct<D> {
     }
 }
 
-/// A submission of one `iota` and the memory that it writes.
+/// A submission of one `iota`, or of a `spin`, and the memory that it writes.
 struct Iota<D: Driver> {
     image: D::Image,
     parts: Vec<Part<D>>,
@@ -148,8 +156,12 @@ impl<D: Driver> Direct<D> {
     }
 
     fn iota<F: Fixtures>(&self, f: &F) -> Option<Iota<D>> {
+        self.launch_of(f, "iota")
+    }
+
+    fn launch_of<F: Fixtures>(&self, f: &F, name: &str) -> Option<Iota<D>> {
         let (image, code) = self.image(&f.image())?;
-        let EntryAnswer::Entry(entry, facts) = self.entry(&image, "iota") else { panic!("the image has no iota") };
+        let EntryAnswer::Entry(entry, facts) = self.entry(&image, name) else { panic!("the image has no {name}") };
         let refs = vec![Ref { slot: 0, at: 0, access: Access::Write }].into_boxed_slice();
         let parts = vec![Part::Launch(Launch { entry, refs })];
         let plan = self.driver.plan(&parts).unwrap_or_else(|why: PlanError| panic!("{why:?}"));
@@ -163,8 +175,13 @@ impl<D: Driver> Direct<D> {
         Some(Iota { image, parts, plan, region, code, at, params, block, scratch: vec![[0; 4]] })
     }
 
-    /// Submits the iota from `start` as the next value, with all that room asks for. Gives the value.
+    /// Submits the iota from `start` as the next value, with all that room asks for. Gives the value, and whether it is
+    /// committed.
     fn submit(&self, iota: &mut Iota<D>, start: u32) -> (u64, bool) {
+        self.submit_after(iota, start, &[])
+    }
+
+    fn submit_after(&self, iota: &mut Iota<D>, start: u32, waits: &[Wait]) -> (u64, bool) {
         let scalars: [u32; 2] = [ELEMENTS, start];
         iota.params[0] = 0;
         iota.params[1] = bytemuck::cast(scalars);
@@ -176,7 +193,7 @@ impl<D: Driver> Direct<D> {
                 blocks: &blocks,
                 params: &bytemuck::cast_slice(&iota.params)[..iota.block.params_len as usize],
                 slots: &slots,
-                waits: &[],
+                waits,
                 scratch: &mut iota.scratch,
             };
             // SAFETY: parts and plan were made together for this driver, the slot is all of its region, and this thread
@@ -401,6 +418,41 @@ pub fn stop_ends_the_word_and_memory_comes_back_after_it<F: Fixtures>(f: &F) {
     } else {
         other.close(None);
     }
+}
+
+/// Promises E18, S03.
+pub fn a_queue_wait_holds_work_until_the_word_shows_it<F: Fixtures>(f: &F) {
+    let (one, two) = (Direct::open(&f.opener()), Direct::open(&f.second()));
+    let (mine, theirs) = (two.driver.facts(), one.driver.facts());
+    let waits = match theirs.completion {
+        Completion::Store => mine.waits.stores,
+        Completion::Host => mine.waits.hosts,
+    };
+    if !waits || mine.waits.most == 0 || theirs.word == WordSource::Own {
+        one.close(None);
+        two.close(None);
+        return not_here("its queues wait for no word of such a device");
+    }
+    let (Some(mut spin), Some(mut iota)) = (one.launch_of(f, "spin"), two.iota(f)) else {
+        return not_here("its code lies where the host does not reach");
+    };
+    for i in 0..5 {
+        let (value, _) = one.submit(&mut spin, f.spin_rounds());
+        one.driver.commit(value).unwrap();
+        let (after, _) = two.submit_after(&mut iota, i, &[Wait { word: one.index, value }]);
+        two.driver.commit(after).unwrap();
+        let start = Instant::now();
+        // The waiting device first, so that one whose queue does not wait is seen to run ahead.
+        while two.shown() < after {
+            two.doze(after);
+            assert!(two.shown() < after || one.shown() >= value, "the queue did not wait");
+            one.doze(value);
+            assert!(start.elapsed() < PATIENCE, "the work waits for {value}, and the word shows {}", one.shown());
+        }
+        assert!(one.shown() >= value);
+    }
+    one.close(Some(spin));
+    two.close(Some(iota));
 }
 
 /// Promises C01, E11, E17.

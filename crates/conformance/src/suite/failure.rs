@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rig::{Device, Error};
 
 use super::Fixtures;
-use super::kit::{Kit, bytes, floats, lost, not_here, pattern, words};
+use super::kit::{Kit, all_are, bytes, lost, not_here, pattern, words};
 
 /// How long a fault may take to show. TIMEOUT: a fault of a GPU is told in milliseconds; this is for loaded machines.
 const FAULT: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ pub fn a_panic_in_a_closure_leaves_the_buffer_whole<F: Fixtures>(f: &F) {
     let panicked = catch_unwind(AssertUnwindSafe(|| y.read(|_: &[f32]| panic!("a panic of the case's own"))));
     assert!(panicked.is_err());
     kit.add(&y, &y).unwrap();
-    assert_eq!(floats(&y), [2.0; 64]);
+    all_are(&y, 2.0);
     assert!(kit.device.lost().is_none());
 }
 

@@ -3,7 +3,7 @@
 use rig::{Submission, read, write};
 
 use super::Fixtures;
-use super::kit::{Kit, floats, launch, params_of, words};
+use super::kit::{Kit, all_are, launch, params_of, words};
 
 /// A submission of `launches` adds of slot 0 to slot 1, and its grids set in a run.
 fn adds<F: Fixtures>(kit: &Kit<'_, F>, launches: usize) -> (Submission, rig::Run) {
@@ -28,7 +28,7 @@ pub fn thousands_of_submits_need_no_wait_between_them<F: Fixtures>(f: &F) {
     for _ in 0..10_000 {
         launch(&mut run, &[&x, &y]).unwrap();
     }
-    assert_eq!(floats(&y), [20_000.0; 16]);
+    all_are(&y, 20_000.0);
 }
 
 /// Promises E08, E28.
@@ -39,7 +39,7 @@ pub fn thousands_of_launches_fit_one_submission<F: Fixtures>(f: &F) {
     for _ in 0..3 {
         launch(&mut run, &[&x, &y]).unwrap();
     }
-    assert_eq!(floats(&y), [9000.0; 16]);
+    all_are(&y, 9000.0);
 }
 
 /// Promises E28, C11.
@@ -55,7 +55,7 @@ pub fn submissions_grow_and_shrink_from_one_to_the_next<F: Fixtures>(f: &F) {
             launch(run, &[&x, &y]).unwrap();
         }
     }
-    assert_eq!(floats(&y), [8.0 * 2047.0; 16]);
+    all_are(&y, 8.0 * 2047.0);
 }
 
 /// Promise C12.

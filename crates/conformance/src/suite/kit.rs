@@ -125,6 +125,15 @@ pub(crate) fn floats(buffer: &Buffer) -> Vec<f32> {
     buffer.read(|floats: &[f32]| floats.to_vec()).unwrap()
 }
 
+/// Sees that every float of a buffer is `value`.
+#[track_caller]
+pub(crate) fn all_are(buffer: &Buffer, value: f32) {
+    let floats = floats(buffer);
+    if let Some(at) = floats.iter().position(|&float| float != value) {
+        panic!("{value} was due everywhere, and element {at} of {} is {}", floats.len(), floats[at]);
+    }
+}
+
 /// The words of a buffer.
 pub(crate) fn words(buffer: &Buffer) -> Vec<u32> {
     buffer.read(|words: &[u32]| words.to_vec()).unwrap()

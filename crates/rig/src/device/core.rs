@@ -32,6 +32,9 @@ pub(crate) struct Core {
     pub(crate) slot: u32,
     /// Whether the word is one of the driver's own.
     own_word: bool,
+    /// Whether the driver's own word was freed. Held over each mirroring of it, so that none meets a word that is freed or
+    /// the slot's next device.
+    pub(super) word_freed: Mutex<bool>,
     pub(crate) timelines: &'static Timelines,
     pub(crate) gate: Gate,
     /// The last value given to the driver's submit.
@@ -117,6 +120,7 @@ impl Core {
             gate: Gate::new(),
             slot,
             own_word: facts.word == WordSource::Own,
+            word_freed: Mutex::new(false),
             timelines: timelines(),
             submitted: mark(start),
             committed: mark(start),
@@ -145,7 +149,9 @@ impl Core {
 
     #[cold]
     fn mirror(&self) {
-        if !self.finished.load(Ordering::Acquire) {
+        // `signaled` never blocks nor calls rig (E23).
+        let freed = self.word_freed.lock();
+        if !*freed {
             Words::get().word(WordIndex::new(self.slot as usize)).lift(self.driver.signaled());
         }
     }

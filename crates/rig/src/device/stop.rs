@@ -116,6 +116,7 @@ impl Core {
         let memory_back = self.give_cache_back();
         if memory_back && self.retired.lock().is_empty() && !self.finished.swap(true, Ordering::AcqRel) {
             if self.facts.word == WordSource::Own {
+                *self.word_freed.lock() = true;
                 self.driver.free_word();
             }
             timelines().release(self.slot);

@@ -1,4 +1,7 @@
-//! The suite on the model device, in several of its shapes.
+//! The suite on the model device, in several of its shapes; and on devices that are broken, where it must fail.
+#![expect(clippy::unwrap_used, reason = "all of this is tests")]
+
+mod broken;
 
 use std::sync::Mutex;
 
@@ -9,12 +12,18 @@ use rig_edge::{Completion, Kinds, Memory, WaitFacts};
 /// Models of one shape: a new one for each opener, so that a case finds its own by name.
 pub struct Models {
     shape: fn() -> Options,
+    change: fn(&Model),
     made: Mutex<Vec<(String, Model)>>,
 }
 
 impl Models {
     fn new(shape: fn() -> Options) -> Models {
-        Models { shape, made: Mutex::new(Vec::new()) }
+        Models::changed(shape, |_| ())
+    }
+
+    /// Models that are changed before they open a device.
+    fn changed(shape: fn() -> Options, change: fn(&Model)) -> Models {
+        Models { shape, change, made: Mutex::new(Vec::new()) }
     }
 }
 
@@ -33,6 +42,7 @@ impl Fixtures for Models {
         let mut made = self.made.lock().unwrap();
         let name = format!("MODEL:{}", made.len());
         let model = Model::with(&name, (self.shape)());
+        (self.change)(&model);
         let opener = model.opener();
         made.push((name, model));
         opener
@@ -114,7 +124,7 @@ mod far {
 
     fn fixtures() -> Models {
         Models::new(|| {
-            Options::default().seed(2).no_host_addresses().placed_code(Memory::Mapped).own_word(1000).alignment(4096)
+            Options::default().seed(2).no_host_addresses().placed_code_in(Memory::Mapped).own_word(1000).alignment(4096)
         })
     }
 
