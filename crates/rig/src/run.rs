@@ -114,8 +114,12 @@ impl Run {
         self.go(buffers)
     }
 
-    /// Submits any submission, with one buffer for each slot, and returns its point without waiting for the work. Waits
-    /// and errors as for [`submit`](Run::submit).
+    /// Submits any submission, with one buffer for each slot, and returns its point without waiting for the work. It waits
+    /// for what [`submit`](Run::submit) waits for.
+    ///
+    /// # Errors
+    ///
+    /// Invalid (nothing has changed, and no value is taken), OutOfMemory (likewise), or Lost.
     ///
     /// # Safety
     ///
