@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "all of this is tests")]
 
 mod broken;
+mod seeds;
 
 use std::sync::Mutex;
 
@@ -11,19 +12,19 @@ use rig_edge::{Completion, Kinds, Memory, WaitFacts};
 
 /// Models of one shape: a new one for each opener, so that a case finds its own by name.
 pub struct Models {
-    shape: fn() -> Options,
+    shape: Box<dyn Fn() -> Options + Send + Sync>,
     change: fn(&Model),
     made: Mutex<Vec<(String, Model)>>,
 }
 
 impl Models {
-    fn new(shape: fn() -> Options) -> Models {
+    fn new(shape: impl Fn() -> Options + Send + Sync + 'static) -> Models {
         Models::changed(shape, |_| ())
     }
 
     /// Models that are changed before they open a device.
-    fn changed(shape: fn() -> Options, change: fn(&Model)) -> Models {
-        Models { shape, change, made: Mutex::new(Vec::new()) }
+    fn changed(shape: impl Fn() -> Options + Send + Sync + 'static, change: fn(&Model)) -> Models {
+        Models { shape: Box::new(shape), change, made: Mutex::new(Vec::new()) }
     }
 }
 
