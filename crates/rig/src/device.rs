@@ -181,7 +181,7 @@ impl Device {
         self.handle.core.why_lost()
     }
 
-    /// The driver's record for compiled code, if it is a `T` (C29).
+    /// The driver's record for compiled code, if it has one and it is a `T`.
     pub fn capability<T: 'static>(&self) -> Option<&T> {
         self.handle.core.driver.capability()?.downcast_ref()
     }

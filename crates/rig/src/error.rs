@@ -7,7 +7,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a call did not do what it was asked.
 ///
-/// Whatever the kind, nothing is lost, leaked or left locked, and the message says what to do.
+/// Whatever the kind, nothing is leaked or left locked, and the message says what to do.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use rig_edge::erased::{AnyEntry, AnyEntryAnswer, AnyImage, AnyRegion};
 use rig_edge::{Code, ImageError, Location};
 
+use crate::allocation::{AllocationRef, Place};
 use crate::device::{Core, Handle, Retired};
 use crate::error::invalid;
 use crate::memory::ROUNDS;
 use crate::primitive::Mutex;
-use crate::{Device, Error, Result};
+use crate::{Buffer, Device, Error, Result};
 
 /// A binary loaded on a device.
 ///
@@ -72,7 +73,7 @@ impl Image {
             if round > 0 {
                 core.reclaim(round);
             }
-            match load_once(core, image)? {
+            match load_once(device, image)? {
                 Loaded::Code(code) => {
                     let inner = ImageInner {
                         handle: Arc::clone(&device.handle),
@@ -186,14 +187,15 @@ enum Loaded {
     NoMemory(u64),
 }
 
-fn load_once(core: &Core, bytes: &[u8]) -> Result<Loaded> {
+fn load_once(device: &Device, bytes: &[u8]) -> Result<Loaded> {
+    let core = &*device.handle.core;
     let answer = core.counted(|driver| match driver.image(bytes) {
         Err(ImageError::Fault(fault)) => Err(fault),
         other => Ok(other),
     })?;
     match answer {
         Ok(Code::Loaded(image)) => Ok(Loaded::Code(ImageCode { image: Some(image), region: None })),
-        Ok(Code::Place(place)) => place_code(core, place),
+        Ok(Code::Place(place)) => place_code(device, place),
         Err(error) => refused(core, error),
     }
 }
@@ -210,7 +212,8 @@ fn refused(core: &Core, error: ImageError) -> Result<Loaded> {
 }
 
 /// Puts code where the driver wants it, and stores its bytes there.
-fn place_code(core: &Core, place: rig_edge::Place<AnyImage>) -> Result<Loaded> {
+fn place_code(device: &Device, place: rig_edge::Place<AnyImage>) -> Result<Loaded> {
+    let core = &*device.handle.core;
     let (region, location) = core.place_code(place.memory, place.len)?;
     let len = place.len.next_multiple_of(rig_edge::WORD_BYTES) as u64;
     let (bytes, image) = match (place.finish)(location) {
@@ -221,11 +224,13 @@ fn place_code(core: &Core, place: rig_edge::Place<AnyImage>) -> Result<Loaded> {
         }
     };
     let code = ImageCode { image: Some(image), region: Some((region, len)) };
-    if let Err(why) = store_code(location, place.len, &bytes) {
-        core.retire(Retired::Image(Arc::new(code)));
-        return Err(Error::Refused(format!("{} refuses the image: {why}", core.name)));
+    match store_code(device, location, place.len, &bytes) {
+        Ok(()) => Ok(Loaded::Code(code)),
+        Err(error) => {
+            core.retire(Retired::Image(Arc::new(code)));
+            Err(error)
+        }
     }
-    Ok(Loaded::Code(code))
 }
 
 fn free_code(core: &Core, region: AnyRegion, len: u64) {
@@ -237,12 +242,18 @@ fn free_code(core: &Core, region: AnyRegion, len: u64) {
     }
 }
 
-fn store_code(location: Location, len: usize, bytes: &[u8]) -> std::result::Result<(), String> {
+/// Stores code at the start of its region: in place where the host addresses it, else by the device's queue.
+fn store_code(device: &Device, location: Location, len: usize, bytes: &[u8]) -> Result<()> {
     if bytes.len() > len {
-        return Err(format!("its driver asked for {len} bytes of memory and wrote {}", bytes.len()));
+        let core = &device.handle.core;
+        core.lose(format!("its driver asked for {len} bytes of memory for code and wrote {}", bytes.len()));
+        return Err(core.lost_error());
     }
     if location.host.is_null() {
-        return Err("its driver placed code in memory that the host does not address".into());
+        // A buffer over the region, for the copy alone: it has no region of the pool's, so its drop gives nothing back.
+        let place = Place { device: location.device, host: std::ptr::null_mut(), region: std::ptr::null_mut() };
+        let code = Buffer::new(AllocationRef::new(Arc::clone(&device.handle), bytes.len(), place));
+        return code.copy_from_slice(bytes);
     }
     // SAFETY: the region was just made for `len` bytes at a host address, nobody else knows it, and no work uses it.
     #[expect(unsafe_code, reason = "stores code into fresh memory")]

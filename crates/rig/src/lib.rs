@@ -5,21 +5,28 @@
 //! stream. It takes memory back without a free, and a lost device is a state instead of a hang.
 //!
 //! ```
-//! use rig::{read, write};
+//! use rig::write;
 //!
 //! fn main() -> rig::Result<()> {
+//!     // A kernel that is a Rust function: a group takes as many floats as it has threads.
 //!     let kernels = rig_host::Kernels::new().group("double", 8, |params, at| {
-//!         # let _ = (params, at);
+//!         let threads = at.threads[0] as usize;
+//!         // SAFETY: the launch has a thread for each float of slot 0, and no other group touches these.
+//!         let x: &mut [f32] = unsafe { params.slice_mut(0, at.group[0] as usize * threads, threads) };
+//!         x.iter_mut().for_each(|x| *x *= 2.0);
 //!     });
 //!     let device = rig::open(rig_host::cores())?;
 //!     let double = device.load(&kernels.image())?.function("double")?;
-//!     let x = device.buffer(1024)?;
+//!     let x = device.buffer(4 * 256)?;
+//!     x.write(|x: &mut [f32]| x.fill(1.5))?;
 //!     let step = device.submission().launch(&double, [write(0)]).make()?;
 //!     let mut run = step.take();
 //!     run.part(0).groups([4, 1, 1]).threads([64, 1, 1]);
-//!     // SAFETY: the kernel touches nothing but the 1,024 bytes of slot 0.
-//!     let point = unsafe { run.launch(&[&x])? };
-//!     point.wait()
+//!     // SAFETY: the kernel touches nothing but the 256 floats of slot 0.
+//!     unsafe { run.launch(&[&x])? };
+//!     // The read waits for the launch, because the launch writes x.
+//!     assert_eq!(x.read(|x: &[f32]| x[255])?, 3.0);
+//!     Ok(())
 //! }
 //! ```
 //!

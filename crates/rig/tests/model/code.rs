@@ -1,7 +1,7 @@
 //! Images, functions, and what a device needs for them.
 
 use rig::{Error, write};
-use rig_conformance::model::{Call, Options, image};
+use rig_conformance::model::{Call, Options, Pace, image};
 
 use crate::support::{Bench, invalid, launch};
 
@@ -141,4 +141,19 @@ fn several_runs_of_one_submission_are_in_flight_and_each_is_used_again() {
     let y = a.buffer();
     a.iota(&y, 1).unwrap();
     a.model.assert_clean();
+}
+
+/// Promise E05.
+#[test]
+fn code_is_placed_by_the_queue_where_the_host_does_not_address_it() {
+    let mut a = Bench::with("A", Options::default().placed_code().no_host_addresses().pace(Pace::Slept));
+    let y = a.buffer();
+    a.iota(&y, 4).unwrap();
+    assert_eq!(crate::support::values(&y).unwrap(), crate::support::counted(4));
+    let (control, model) = (a.control.clone(), a.model.clone());
+    drop((y, a));
+    while control.regions() + control.images() > 0 {
+        std::thread::yield_now();
+    }
+    model.assert_empty();
 }
