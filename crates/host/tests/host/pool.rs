@@ -94,6 +94,35 @@ fn work_behind_a_helpers_long_kernel_runs_though_nobody_watches_any_more() {
     }
 }
 
+#[test]
+fn a_helper_runs_nothing_beyond_the_value_that_it_waits_for() {
+    let mut device = open(rig_host::cores());
+    let (go, late) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (go_in, late_in) = (Arc::clone(&go), Arc::clone(&late));
+    let held = move |_: &Params<'_>, _: &Group| {
+        let start = Instant::now();
+        while !go_in.load(Ordering::Acquire) {
+            // TIMEOUT: far above any delay of a busy machine; a helper that came here could never set `go`.
+            if start.elapsed() > Duration::from_secs(20) {
+                late_in.store(true, Ordering::Release);
+                return;
+            }
+            std::thread::yield_now();
+        }
+    };
+    let image = device.image(&Kernels::new().group("held", 0, held).group("short", 0, |_, _| {}).image()).unwrap();
+    let mut short = Run::new(&device, vec![launch(&device.entry(&image, "short"), &[])], vec![]);
+    let mut held = Run::new(&device, vec![launch(&device.entry(&image, "held"), &[])], vec![]);
+    // The watch is on, so that no worker takes either before this thread does.
+    assert_eq!(device.run(&mut short), Ok(()));
+    let until = device.submit(&mut short);
+    let last = device.submit(&mut held);
+    assert_eq!(device.wait(until, true), Ok(()));
+    go.store(true, Ordering::Release);
+    assert_eq!(device.wait(last, true), Ok(()));
+    assert!(!late.load(Ordering::Acquire));
+}
+
 /// Promise E12.
 #[test]
 fn sleep_returns_when_its_time_is_over_and_at_once_where_the_word_has_moved() {
