@@ -85,7 +85,8 @@ pub enum PlanError {
 
 /// A device, as its vendor's interface drives it. See the [crate] for what a driver and rig owe one another.
 ///
-/// Every call may come from any thread. A panic in a counted call counts as a fault (E19).
+/// Every call may come from any thread. A call that answers a [`Fault`] says that the device faulted, and loses it; a panic
+/// in a counted call counts as a fault (E19).
 #[expect(unsafe_code, reason = "the caller of the unsafe calls owes what their docs state")]
 pub trait Driver: Send + Sync + Sized + 'static {
     /// Memory that the driver made or mapped. Dropping one frees nothing: `free` does.

@@ -5,6 +5,9 @@
 //! memory, code, the three hot calls that run work, and stop. rig meets a driver only through this interface, erased
 //! once per object by [`erased`], so each hot call is one virtual call on typed data.
 //!
+//! Numbers such as E01 and C12 are promises: docs/promises.md of the repository states each in full, with the tests that
+//! show it. The null driver of the crate rig-conformance is the template of a new driver.
+//!
 //! # The words of the interface
 //!
 //! * **region**: memory that a driver made or mapped; rig places buffers in it by offsets.
