@@ -2,8 +2,8 @@
 
 use std::process::Command;
 
+use crate::Result;
 use crate::shell::{cargo, failed, watch};
-use crate::{Result, promises};
 
 /// Runs the tests and the documentation's examples, and prints how many passed.
 pub fn run(arguments: &[String]) -> Result {
@@ -13,8 +13,7 @@ pub fn run(arguments: &[String]) -> Result {
         command.arg("--workspace");
     }
     // One failed binary does not hide the next.
-    counted(command.arg("--no-fail-fast").args(arguments))?;
-    if arguments.is_empty() { promises::run(true, false) } else { Ok(()) }
+    counted(command.arg("--no-fail-fast").args(arguments))
 }
 
 /// Runs a cargo test, hands on what it prints, and closes with the sum.
