@@ -102,7 +102,8 @@ pub struct Slot {
     pub host: *mut u8,
     /// The bytes.
     pub len: u64,
-    /// The vendor's object of the region, or null; the slot starts `handle_offset` bytes into it.
+    /// The vendor's object of the region, or null; the slot starts `handle_offset` bytes into it. Both are filled in only
+    /// for a submission with a fill, which alone looks at them.
     pub handle: *const c_void,
     /// Where in the vendor's object the slot starts, in bytes.
     pub handle_offset: u64,

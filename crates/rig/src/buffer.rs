@@ -55,7 +55,7 @@ impl Buffer {
             host: if host.is_null() { host } else { host.wrapping_add(self.offset) },
             len: self.len as u64,
             handle: ptr::null(),
-            handle_offset: offset,
+            handle_offset: 0,
         }
     }
 

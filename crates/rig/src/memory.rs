@@ -212,6 +212,15 @@ impl Pool {
         Found::Reserved(bytes)
     }
 
+    /// Where a region of an allocation in use lies.
+    pub(crate) fn locate(&self, region: *const Region) -> Option<Location> {
+        // SAFETY: regions of allocations in use are this pool's, and are written only under the pool's lock, which whoever
+        // has `self` holds.
+        #[expect(unsafe_code, reason = "a region that allocations point to as well")]
+        let region = unsafe { region.as_ref() };
+        region.map(|region| region.location)
+    }
+
     /// Takes back what was dropped and whose stamps the words show: all of it, or only the oldest few.
     fn take_back(&mut self, all: bool) {
         let looked_at = if all { self.pending.len() } else { self.pending.len().min(LOOKED_AT) };

@@ -172,7 +172,25 @@ impl Submit<'_> {
                 Shape::Memset | Shape::Fill => {}
             }
         }
+        if self.made.has_fill {
+            self.find_handles();
+        }
         Ok(())
+    }
+
+    /// Gives the slots the vendor's objects of their regions, which only fills look at.
+    fn find_handles(&mut self) {
+        let pool = self.core.pool.lock();
+        for (slot, buffer) in self.slots.iter_mut().zip(self.buffers) {
+            if let Some(location) = pool.locate(buffer.allocation().region) {
+                slot.handle = location.handle;
+                slot.handle_offset = if location.host.is_null() {
+                    slot.device - location.device
+                } else {
+                    (slot.host.addr() - location.host.addr()) as u64
+                };
+            }
+        }
     }
 
     #[cold]

@@ -153,3 +153,26 @@ fn a_device_closed_inside_a_fill_fails_what_waits_for_it() {
     assert_eq!(lost(second.wait()), "it was closed");
     assert!(a.control.is_stopped(), "the submit was the last to leave, and ran stop");
 }
+
+/// Promise C11.
+#[test]
+fn a_fill_learns_where_in_their_region_its_slots_lie() {
+    let a = Bench::new("A");
+    let (x, y) = (a.device.buffer(8).unwrap(), a.device.buffer(8).unwrap());
+    let view = y.view(4..8).unwrap();
+    let seen: Arc<Mutex<Vec<(usize, u64)>>> = Arc::default();
+    let told = seen.clone();
+    let submission = a.device.submission().fill::<ModelDriver>([write(0), write(1)], move |_, slots| {
+        told.lock().unwrap().extend(slots.iter().map(|slot| (slot.host.addr(), slot.handle_offset)));
+        Ok(())
+    });
+    launch(&mut submission.make().unwrap().take(), &[&x, &view]).unwrap();
+    a.control.complete_all();
+    let seen = seen.lock().unwrap();
+    assert_eq!(
+        seen[1].0 as i64 - seen[0].0 as i64,
+        seen[1].1 as i64 - seen[0].1 as i64,
+        "small buffers share a region"
+    );
+    a.model.assert_clean();
+}
