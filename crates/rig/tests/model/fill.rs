@@ -124,7 +124,7 @@ fn the_last_drop_of_a_device_inside_a_fill_is_put_off() {
     a.model.assert_clean();
 }
 
-/// Promise C29.
+/// A fill says its driver by type.
 #[test]
 fn a_fill_of_another_drivers_type_is_refused() {
     let device = rig::open(rig_conformance::NullOpener::new("NULL-FILL")).unwrap();

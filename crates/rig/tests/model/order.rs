@@ -296,7 +296,7 @@ fn a_value_that_completes_only_after_a_later_one_is_seen() {
     drop(a.model.violations());
 }
 
-/// Promises S01, C19.
+/// Promise S01.
 #[test]
 fn checks_come_before_any_driver_call_and_the_borrow_keeps_the_memory_while_the_submit_runs() {
     let mut a = Bench::new("A");
