@@ -238,13 +238,15 @@ fn nothing_touches_the_bytes_while_a_closure_runs() {
         let copier = thread::spawn(move || copied.copy_from_slice(&[9_u32]).unwrap());
         x.write(|v: &mut [u32]| {
             std::hint::black_box(&mut *v)[0] = 1;
-            thread::yield_now();
+            // Long enough for another thread to go through a whole submit.
+            (0..100).for_each(|_| thread::yield_now());
             assert_eq!(std::hint::black_box(&mut *v)[0], 1, "something wrote inside the closure");
         })
         .unwrap();
         x.read(|v: &[u32]| {
             let before = std::hint::black_box(v)[0];
-            thread::yield_now();
+            // Long enough for another thread to go through a whole submit.
+            (0..100).for_each(|_| thread::yield_now());
             assert_eq!(std::hint::black_box(v)[0], before, "something wrote under the reader");
         })
         .unwrap();
