@@ -25,7 +25,7 @@
 //! # What it touches
 //!
 //! For one launch over two buffers in a steady state: a lock and an unlock of each allocation, one atomic operation to
-//! take the turn and one to give it back: six in all, some 5 ns each on the machine in docs/performance.md. Beside them
+//! take the turn and one to give it back: six in all, whose time is the floor in docs/performance.md. Beside them
 //! two lines of each allocation, the run, the parts, the gate's line and the word's. No heap allocation.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
