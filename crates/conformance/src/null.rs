@@ -93,6 +93,7 @@ impl Driver for NullDriver {
     type Entry = ();
     type Plan = ();
     type Encoder<'a> = ();
+    type Capability = ();
 
     fn facts(&self) -> &Facts {
         &self.facts

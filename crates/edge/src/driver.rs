@@ -1,6 +1,5 @@
 //! The driver itself.
 
-use std::any::Any;
 use std::time::Duration;
 
 use crate::{
@@ -100,12 +99,15 @@ pub trait Driver: Send + Sync + Sized + 'static {
     type Plan: Send + 'static;
     /// What a fill encodes with.
     type Encoder<'a>;
+    /// The driver's record for compiled code and for programs that go beyond rig: a vendor's handles, its own means.
+    /// `()` where there is none.
+    type Capability: Send + Sync + 'static;
 
     /// The device's facts; the same for as long as the device lives. Not counted.
     fn facts(&self) -> &Facts;
 
-    /// The driver's record for compiled code, which a program gets by its type; `None` where there is none. Not counted.
-    fn capability(&self) -> Option<&(dyn Any + Send + Sync)> {
+    /// The device's record, which a program gets by the driver's type (C29); `None` where there is none. Not counted.
+    fn capability(&self) -> Option<&Self::Capability> {
         None
     }
 

@@ -88,8 +88,6 @@ pub enum AnyEntryAnswer {
 pub trait AnyDriver: Send + Sync {
     /// See [`Driver::facts`].
     fn facts(&self) -> &Facts;
-    /// See [`Driver::capability`].
-    fn capability(&self) -> Option<&(dyn Any + Send + Sync)>;
     /// See [`Driver::alloc`]; the region comes with its place.
     fn alloc(&self, memory: Memory, len: usize) -> Result<Option<(AnyRegion, Location)>, Fault>;
     /// See [`Driver::free`].
@@ -229,10 +227,6 @@ impl<D: Driver> Erased<D> {
 impl<D: Driver> AnyDriver for Erased<D> {
     fn facts(&self) -> &Facts {
         self.driver.facts()
-    }
-
-    fn capability(&self) -> Option<&(dyn Any + Send + Sync)> {
-        self.driver.capability()
     }
 
     fn alloc(&self, memory: Memory, len: usize) -> Result<Option<(AnyRegion, Location)>, Fault> {

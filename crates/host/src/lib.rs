@@ -89,6 +89,7 @@ impl Driver for Host {
     type Entry = Entry;
     type Plan = Plan;
     type Encoder<'a> = Encoder<'a>;
+    type Capability = ();
 
     fn facts(&self) -> &Facts {
         &self.facts

@@ -146,6 +146,11 @@ pub(crate) struct Place {
     pub(crate) region: *mut Region,
 }
 
+impl Place {
+    /// Where an allocation of no bytes lies.
+    pub(crate) const NONE: Place = Place { device: 0, host: ptr::null_mut(), region: ptr::null_mut() };
+}
+
 impl AllocationRef {
     pub(crate) fn new(handle: Arc<Handle>, len: usize, place: Place) -> AllocationRef {
         let allocation = Box::new(Allocation {
@@ -162,6 +167,12 @@ impl AllocationRef {
             next: AtomicPtr::new(ptr::null_mut()),
         });
         AllocationRef(NonNull::from(Box::leak(allocation)))
+    }
+
+    /// Whether this is the only handle. What it answers stays right as long as the caller makes no other.
+    pub(crate) fn is_only(&self) -> bool {
+        // ORDERING: Acquire pairs with the Release of the drops: what other handles did has happened.
+        self.refs.load(Ordering::Acquire) == 1
     }
 
     #[inline]

@@ -2,16 +2,20 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::ptr;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 use bytemuck::Pod;
-use rig_edge::{Access, Slot};
+use rig_edge::{Access, Dma, Location, Slot};
 
 use crate::allocation::AllocationRef;
 use crate::copy;
+use crate::device::Handle;
 use crate::error::invalid;
 use crate::hold::{Hold, InClosure, Want, hold};
-use crate::{Copied, Device, Result};
+use crate::host;
+use crate::mapped::{self, Via};
+use crate::{Copied, Device, HostPages, NotWrapped, Result};
 
 /// A handle to memory of a device: to an allocation, or to a range of one (a view).
 ///
@@ -22,12 +26,14 @@ pub struct Buffer {
     allocation: AllocationRef,
     offset: usize,
     len: usize,
+    /// Where another device than the allocation's own reaches the memory by this handle.
+    via: Option<Arc<Via>>,
 }
 
 impl Buffer {
     pub(crate) fn new(allocation: AllocationRef) -> Buffer {
         let len = allocation.len;
-        Buffer { allocation, offset: 0, len }
+        Buffer { allocation, offset: 0, len, via: None }
     }
 
     #[inline]
@@ -45,10 +51,52 @@ impl Buffer {
         self.len == self.allocation.len
     }
 
+    /// The same bytes, reached by another device, or by the allocation's own.
+    pub(crate) fn reached_by(&self, via: Option<Arc<Via>>) -> Buffer {
+        Buffer { allocation: self.allocation.clone(), offset: self.offset, len: self.len, via }
+    }
+
+    pub(crate) fn is_borrow(&self) -> bool {
+        self.via.is_some()
+    }
+
+    /// The device that reaches the memory by this handle.
+    #[inline]
+    pub(crate) fn handle(&self) -> &Arc<Handle> {
+        match &self.via {
+            None => self.allocation.handle(),
+            Some(via) => &via.handle,
+        }
+    }
+
+    /// The region that the memory lies in, as the handle's device reaches it.
+    pub(crate) fn location(&self) -> Option<Location> {
+        match &self.via {
+            None => self.allocation.handle().core.pool.lock().region(&self.allocation).map(|region| region.location),
+            Some(via) => via.location,
+        }
+    }
+
+    /// The bytes of the allocation's region before the buffer's first.
+    pub(crate) fn in_region(&self) -> u64 {
+        let mut pool = self.allocation.handle().core.pool.lock();
+        let Some(region) = pool.region(&self.allocation) else { return 0 };
+        let start = region.location;
+        let before = if start.host.is_null() {
+            self.allocation.device_address - start.device
+        } else {
+            (self.allocation.host_address.addr() - start.host.addr()) as u64
+        };
+        before + self.offset as u64
+    }
+
     #[inline]
     pub(crate) fn slot(&self) -> Slot {
         let offset = self.offset as u64;
-        let device = self.allocation.device_address;
+        let device = match &self.via {
+            None => self.allocation.device_address,
+            Some(via) => via.device_address,
+        };
         let host = self.host();
         Slot {
             device: if device == 0 { 0 } else { device + offset },
@@ -74,9 +122,9 @@ impl Buffer {
         self.len == 0
     }
 
-    /// The device whose memory it is.
+    /// The device that reaches the memory by this handle: the one whose memory it is, or the one that borrows it.
     pub fn device(&self) -> Device {
-        Device { handle: self.allocation.handle().clone() }
+        Device { handle: Arc::clone(self.handle()) }
     }
 
     /// A view of the bytes `range` of this buffer: a buffer with bounds of its own over the same memory. Work through it
@@ -94,7 +142,88 @@ impl Buffer {
                 self.len
             );
         }
-        Ok(Buffer { allocation: self.allocation.clone(), offset: self.offset + range.start, len: range.len() })
+        let via = self.via.clone();
+        Ok(Buffer { allocation: self.allocation.clone(), offset: self.offset + range.start, len: range.len(), via })
+    }
+
+    /// The same memory as `device` reaches it, with no copy: a buffer of that device. Work through it orders with all work of
+    /// the allocation, whatever device runs it, and so do the host's reads and writes. The memory stays until the borrow is
+    /// dropped too.
+    ///
+    /// Memory reaches another device as a peer's, where the two devices have one driver that maps the memory of one for the
+    /// other, and otherwise by its host addresses, where there are any and the driver maps host memory. The first use of two
+    /// devices as peers moves some bytes both ways, and refuses peers between which bytes get lost. It waits for these. A
+    /// mapping is kept with the memory, also for later buffers in it, so a second borrow costs little.
+    ///
+    /// # Errors
+    ///
+    /// Refused with the reasons where no driver can do it: [`copy_to`](Buffer::copy_to) then serves. OutOfMemory; Lost if
+    /// either device is; Invalid inside a fill or a kernel.
+    pub fn borrow(&self, device: &Device) -> Result<Buffer> {
+        mapped::borrow(self, device)
+    }
+
+    /// Wraps `memory`, so that the device works in it where it is, without a copy.
+    ///
+    /// The owner is kept until no work can use the memory, also after a loss, and is then dropped: by the next call that takes
+    /// memory back ([`Device::reclaim`]), on the thread of that call. The memory counts in no budget.
+    ///
+    /// # Errors
+    ///
+    /// With the memory, unharmed: Refused with the reason where the device cannot work in it (a buffer and
+    /// [`copy_from_slice`](Buffer::copy_from_slice) then serve); OutOfMemory; Lost; Invalid inside a fill or a kernel.
+    pub fn from_host<M: HostPages>(device: &Device, memory: M) -> std::result::Result<Buffer, NotWrapped<M>> {
+        host::wrap(device, memory)
+    }
+
+    /// As [`from_host`](Buffer::from_host), for memory that is known by its address alone. `release` is called once nothing
+    /// can use the memory; where the call answers an error, it is dropped and not called.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_host`](Buffer::from_host), and Invalid if `pages` starts no page.
+    ///
+    /// # Safety
+    ///
+    /// From this call until `release` is called: the pages that hold `pages` stay allocated and writable, its bytes are
+    /// initialised, nobody reads or writes them but through the buffer, and they are wrapped by no other call.
+    #[expect(unsafe_code, reason = "the caller owes what no owner promises")]
+    pub unsafe fn from_host_raw(
+        device: &Device,
+        pages: NonNull<[u8]>,
+        release: impl FnOnce() + Send + 'static,
+    ) -> Result<Buffer> {
+        host::wrap_raw(device, pages, release)
+    }
+
+    /// Keeps the memory from being written in place by [`consume`](Buffer::consume), for as long as the claim lives. It keeps
+    /// the memory itself too, and orders nothing.
+    pub fn claim(&self) -> Claim {
+        Claim { _allocation: self.allocation.clone() }
+    }
+
+    /// Gives the memory away for writing in place (donation): `Ok` with the buffer if nobody else can see its memory, by
+    /// another handle, a view, a borrow, a claim or a closure that runs; `Err` with the buffer, unchanged, if somebody can.
+    ///
+    /// Work that was submitted over it may still run: later work orders after it as ever. A submit borrows its buffers, so
+    /// none of them is given away meanwhile.
+    pub fn consume(self) -> std::result::Result<Buffer, Buffer> {
+        if self.allocation.is_only() { Ok(self) } else { Err(self) }
+    }
+
+    /// How the PCI function at the bus address `function`, such as `0000:41:00.0`, reaches the buffer's bytes: by bus
+    /// addresses, or by a dma-buf whose descriptor is the caller's to close. Moves no memory.
+    ///
+    /// After this the function sees what each value wrote once the value is reached, and later work sees what the function
+    /// wrote. rig does not order the function's own accesses: wait for the work before, and for the function after. Once bus
+    /// addresses were given, the memory stays where it is, and in no other buffer, until the process ends.
+    ///
+    /// # Errors
+    ///
+    /// Refused with the driver's reason; Invalid for a borrow, for wrapped host memory, for a small buffer, which shares a
+    /// region with others, and inside a fill or a kernel; Lost.
+    pub fn dma(&self, function: &str) -> Result<Dma> {
+        mapped::dma(self, function)
     }
 
     /// Runs `f` over the bytes, as a slice of `T`, once every device's last write of them has completed; meanwhile
@@ -216,7 +345,7 @@ impl Buffer {
     }
 
     /// How many `T`s the buffer holds.
-    fn count_of<T: Pod>(&self) -> Result<usize> {
+    pub(crate) fn count_of<T: Pod>(&self) -> Result<usize> {
         let size = size_of::<T>();
         if size == 0 {
             return invalid!("a slice of a type of no bytes tells nothing of a buffer");
@@ -239,15 +368,33 @@ impl Buffer {
         Ok(start.cast())
     }
 
+    /// Whether the devices that the buffer stands on are open.
+    pub(crate) fn open(&self) -> Result<()> {
+        for core in [&self.handle().core, &self.allocation.handle().core] {
+            if core.gate.is_shut() {
+                return Err(core.lost_error());
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn hold(&self, access: Access, whole: bool) -> Result<Vec<Hold>> {
         if rig_edge::callback::inside() {
             return invalid!("a fill or a kernel cannot read or write a buffer by rig: do so before or after");
         }
-        let core = &self.allocation.handle().core;
-        if core.gate.is_shut() {
-            return Err(core.lost_error());
-        }
+        self.open()?;
         hold(&[Want { allocation: &self.allocation, write: access == Access::Write, whole: whole && self.is_whole() }])
+    }
+}
+
+/// Keeps memory from being given away for writing in place: see [`Buffer::claim`].
+pub struct Claim {
+    _allocation: AllocationRef,
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim").finish_non_exhaustive()
     }
 }
 

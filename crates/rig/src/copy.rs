@@ -11,6 +11,7 @@ use rig_edge::{Access, Memory};
 
 use crate::error::invalid;
 use crate::hold::{self, Hold, Want};
+use crate::mapped;
 use crate::submit::submit_holding;
 use crate::{Buffer, Device, Point, Result};
 
@@ -26,6 +27,8 @@ pub enum CopyPath {
     Nothing,
     /// On a queue of the device.
     Queue,
+    /// On a queue of one device, which reaches the other's memory as a peer's.
+    Peer,
     /// By the host, which addresses both.
     Host,
     /// By the host, through memory that it and the device address.
@@ -55,14 +58,15 @@ pub(crate) fn copy(from: &Buffer, to: &Buffer) -> Result<Copied> {
     if from.device() == to.device() && from.device().facts().kinds().copy && !overlap {
         return Ok(Copied { path: CopyPath::Queue, point: Some(queue_copy(from, to, false)?) });
     }
-    for buffer in [from, to] {
-        let core = &buffer.allocation().handle().core;
-        if core.gate.is_shut() {
-            return Err(core.lost_error());
-        }
-    }
+    from.open()?;
+    to.open()?;
     if rig_edge::callback::inside() {
-        return invalid!("a fill or a kernel cannot copy a buffer by the host: copy before or after");
+        return invalid!(
+            "a fill or a kernel cannot copy a buffer between devices or by the host: copy before or after"
+        );
+    }
+    if !same && let Some(point) = peer_copy(from, to)? {
+        return Ok(Copied { path: CopyPath::Peer, point: Some(point) });
     }
     let read = Want { allocation: from.allocation(), write: false, whole: false };
     let write = Want { allocation: to.allocation(), write: true, whole: to.is_whole() && !same };
@@ -72,6 +76,23 @@ pub(crate) fn copy(from: &Buffer, to: &Buffer) -> Result<Copied> {
         held.iter().filter(|hold| hold.is_of(to.allocation())).for_each(Hold::wrote_whole);
     }
     Ok(Copied { path, point: None })
+}
+
+/// Copies on the queue of the device that gets the bytes, else of the one that has them, where it reaches the other's memory
+/// as a peer's; `None` where neither does.
+fn peer_copy(from: &Buffer, to: &Buffer) -> Result<Option<Point>> {
+    let (source, target) = (from.device(), to.device());
+    if target.facts().kinds().copy
+        && let Some(from) = mapped::borrow_as_peer(from, &target)?
+    {
+        return queue_copy(&from, to, false).map(Some);
+    }
+    if source.facts().kinds().copy
+        && let Some(to) = mapped::borrow_as_peer(to, &source)?
+    {
+        return queue_copy(from, &to, false).map(Some);
+    }
+    Ok(None)
 }
 
 /// Copies under the caller's holds of both.

@@ -8,9 +8,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use rig_edge::erased::erase;
-use rig_edge::{Facts, Memory, Opener, Timeline, WordIndex, WordSource, Words};
+use rig_edge::{Driver, Facts, Memory, Opener, Timeline, WordIndex, WordSource, Words};
 
-pub(crate) use self::core::{Core, Retired, SubmissionEnd};
+pub(crate) use self::core::{Core, Kept, Retired, SubmissionEnd};
 pub(crate) use self::loss::panic_message;
 pub(crate) use self::stop::sweep_stopped;
 use crate::error::invalid;
@@ -164,6 +164,16 @@ impl Device {
         self.settled_pool(|pool| pool.cached)
     }
 
+    /// Takes back now what work has completed with: dropped buffers, wrapped host memory, and what submissions keep, whose
+    /// drops it runs. Waits for no work. Other calls do so by themselves where they need memory; call it to have owners and
+    /// kept objects dropped early. Inside a fill or a kernel it does nothing.
+    pub fn reclaim(&self) {
+        if !rig_edge::callback::inside() {
+            self.handle.core.take_back(true);
+            self.handle.core.sweep_retired();
+        }
+    }
+
     fn settled_pool<R>(&self, f: impl FnOnce(&crate::memory::Pool) -> R) -> R {
         self.handle.core.take_back(true);
         f(&self.handle.core.pool.lock())
@@ -181,9 +191,10 @@ impl Device {
         self.handle.core.why_lost()
     }
 
-    /// The driver's record for compiled code, if it has one and it is a `T`.
-    pub fn capability<T: 'static>(&self) -> Option<&T> {
-        self.handle.core.driver.capability()?.downcast_ref()
+    /// The device's record of the driver `D`'s own, for compiled code and for what goes beyond rig; `None` if the device's
+    /// driver is another, or has no record. The same for as long as the device lives, also once it is lost.
+    pub fn capability<D: Driver>(&self) -> Option<&D::Capability> {
+        self.handle.core.driver.as_any().downcast_ref::<D>()?.capability()
     }
 }
 

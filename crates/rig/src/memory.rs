@@ -26,6 +26,8 @@ use rig_edge::{Facts, Location, Memory, WORD_BYTES};
 use crate::allocation::{AllocationRef, Dropped, Place};
 use crate::device::{Core, Handle};
 use crate::error::invalid;
+use crate::host::HostOwner;
+use crate::mapped::Mapped;
 use crate::timeline::Stamp;
 use crate::{Error, Result};
 
@@ -33,7 +35,7 @@ use crate::{Error, Result};
 const SLAB_BYTES: usize = 64 * 1024;
 
 /// The largest buffer that shares a region: a sixteenth of it, so that a slab's tail wastes little.
-const SMALL_MAX: usize = SLAB_BYTES / 16;
+pub(crate) const SMALL_MAX: usize = SLAB_BYTES / 16;
 
 /// How many tries an allocation makes (C17): as things are, after taking back what has completed, after waiting for what
 /// was dropped and still runs, after giving the cache back.
@@ -53,14 +55,40 @@ fn kind(memory: Memory) -> usize {
     }
 }
 
-/// A driver's region, as rig keeps it.
+/// A driver's region, as rig keeps it. All but `any` is touched under the memory lock of the device that it belongs to.
 pub(crate) struct Region {
-    any: AnyRegion,
+    /// Shared with a call that maps or exports the region, while a buffer keeps it in use.
+    pub(crate) any: Arc<AnyRegion>,
     pub(crate) location: Location,
-    len: usize,
+    pub(crate) len: usize,
     kind: usize,
     /// Where small buffers share the region.
     slab: Option<Slab>,
+    /// How other devices reach it: freed before the region is.
+    pub(crate) mappings: Vec<Arc<Mapped>>,
+    pub(crate) origin: Origin,
+}
+
+/// Where a region's memory comes from, and with it where it goes.
+pub(crate) enum Origin {
+    /// The driver made it: it goes to the cache, and back to the driver.
+    Made,
+    /// It was mapped over memory of the caller's, whose owner is dropped once the mapping is freed.
+    Wrapped(HostOwner),
+    /// The driver made it, and some PCI function may reach it until the process ends: it is never used again (E36).
+    Exported,
+}
+
+impl Region {
+    /// A region with which nothing has happened yet.
+    pub(crate) fn new(any: AnyRegion, location: Location, len: usize, origin: Origin) -> Region {
+        Region { any: Arc::new(any), location, len, kind: 0, slab: None, mappings: Vec::new(), origin }
+    }
+
+    /// Whether several buffers share the region.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.slab.is_some()
+    }
 }
 
 /// The granules of a shared region.
@@ -114,6 +142,9 @@ pub(crate) struct Pool {
     partial: [Vec<Vec<*mut Region>>; KINDS],
     /// Dropped allocations that work may still use, oldest first.
     pending: VecDeque<Dropped>,
+    /// Mappings of callers' memory that nothing uses any more, on their way to the driver.
+    #[expect(clippy::vec_box, reason = "a region keeps its box from use to use")]
+    pub(crate) unwrapped: Vec<Box<Region>>,
 }
 
 // SAFETY: the raw pointers are regions that this pool owns: made by Box::into_raw, freed by it alone.
@@ -141,6 +172,7 @@ impl Pool {
             bins: Default::default(),
             partial: std::array::from_fn(|_| vec![Vec::new(); classes]),
             pending: VecDeque::new(),
+            unwrapped: Vec::new(),
         }
     }
 
@@ -212,13 +244,14 @@ impl Pool {
         Found::Reserved(bytes)
     }
 
-    /// Where a region of an allocation in use lies.
-    pub(crate) fn locate(&self, region: *const Region) -> Option<Location> {
-        // SAFETY: regions of allocations in use are this pool's, and are written only under the pool's lock, which whoever
+    /// The region of an allocation in use, which the caller keeps; `None` where it has no bytes.
+    pub(crate) fn region(&mut self, allocation: &AllocationRef) -> Option<&mut Region> {
+        // SAFETY: regions of allocations in use are this pool's, and are touched only under the pool's lock, which whoever
         // has `self` holds.
         #[expect(unsafe_code, reason = "a region that allocations point to as well")]
-        let region = unsafe { region.as_ref() };
-        region.map(|region| region.location)
+        unsafe {
+            allocation.region.as_mut()
+        }
     }
 
     /// Takes back what was dropped and whose stamps the words show: all of it, or only the oldest few.
@@ -250,9 +283,7 @@ impl Pool {
             // SAFETY: a region without a slab is pointed to by one allocation alone, and was made by Box::into_raw.
             #[expect(unsafe_code, reason = "the region returns to its box")]
             let region = unsafe { Box::from_raw(place.region) };
-            self.live -= region.len as u64;
-            self.cached += region.len as u64;
-            self.bins[region.kind].entry(region.len).or_default().push(region);
+            self.keep(region);
             return;
         };
         let offset = if place.host.is_null() {
@@ -268,6 +299,20 @@ impl Pool {
         if slab.used == 0 {
             self.live -= SLAB_BYTES as u64;
             self.cached += SLAB_BYTES as u64;
+        }
+    }
+
+    /// Puts a whole region where its origin says.
+    fn keep(&mut self, region: Box<Region>) {
+        match region.origin {
+            Origin::Made => {
+                self.live -= region.len as u64;
+                self.cached += region.len as u64;
+                self.bins[region.kind].entry(region.len).or_default().push(region);
+            }
+            Origin::Wrapped(_) => self.unwrapped.push(region),
+            // Leaked on purpose: a device function may write it for as long as the process lives.
+            Origin::Exported => std::mem::forget(region),
         }
     }
 
@@ -340,11 +385,7 @@ pub(crate) fn allocate(handle: &Arc<Handle>, memory: Memory, len: usize) -> Resu
     if core.gate.is_shut() {
         return Err(core.lost_error());
     }
-    let place = if len == 0 {
-        Place { device: 0, host: ptr::null_mut(), region: ptr::null_mut() }
-    } else {
-        core.place(memory, len)?
-    };
+    let place = if len == 0 { Place::NONE } else { core.place(memory, len)? };
     Ok(AllocationRef::new(Arc::clone(handle), len, place))
 }
 
@@ -385,10 +426,20 @@ impl Core {
         }
     }
 
-    /// Moves what was dropped and has completed to the cache.
+    /// Moves what was dropped and has completed to the cache, and gives callers' memory back.
     pub(crate) fn take_back(&self, all: bool) {
         self.refresh();
-        let mut pool = self.pool.lock();
+        let unwrapped = {
+            let mut pool = self.pool.lock();
+            self.take_back_into(&mut pool, all);
+            !pool.unwrapped.is_empty()
+        };
+        if unwrapped {
+            self.give_wrapped_back();
+        }
+    }
+
+    fn take_back_into(&self, pool: &mut Pool, all: bool) {
         for mut dropped in self.take_dropped() {
             if dropped.stamps().all_shown() {
                 pool.cache(dropped.into_place());
@@ -402,18 +453,34 @@ impl Core {
     /// Gives every cached region back to the driver. True if no memory of dropped buffers is left with rig.
     pub(crate) fn give_cache_back(&self) -> bool {
         let regions = self.pool.lock().take_cache();
-        for mut region in regions {
+        for region in regions {
             let len = region.len as u64;
-            match self.free_region(region.any) {
-                Ok(()) => self.pool.lock().cached -= len,
-                Err(any) => {
-                    region.any = any;
-                    self.pool.lock().put_back(region);
-                }
+            match self.free_unused(region) {
+                Ok(_) => self.pool.lock().cached -= len,
+                Err(region) => self.pool.lock().put_back(region),
             }
         }
+        self.give_wrapped_back();
         let pool = self.pool.lock();
-        pool.cached == 0 && pool.pending.is_empty()
+        pool.cached == 0 && pool.pending.is_empty() && pool.unwrapped.is_empty()
+    }
+
+    /// Frees a region that no work uses, its mappings first, and gives its origin. Gives the region back if a driver may not
+    /// be called now.
+    pub(crate) fn free_unused(&self, mut region: Box<Region>) -> std::result::Result<Origin, Box<Region>> {
+        region.mappings.retain(|mapped| !mapped.free());
+        if !region.mappings.is_empty() {
+            return Err(region);
+        }
+        // PANIC: others share it only while a buffer keeps the region in use.
+        let any = Arc::into_inner(region.any).expect("an unused region is its pool's alone");
+        match self.free_region(any) {
+            Ok(()) => Ok(region.origin),
+            Err(any) => {
+                region.any = Arc::new(any);
+                Err(region)
+            }
+        }
     }
 
     fn try_place(&self, kind: usize, memory: Memory, len: usize, round: usize) -> Result<Option<Place>> {
@@ -435,7 +502,7 @@ impl Core {
         let mut pool = self.pool.lock();
         let granule = pool.granule;
         let slab = class.map(|class| Slab::new(class, granule << class, &location));
-        let mut region = Box::new(Region { any, location, len: bytes, kind, slab });
+        let mut region = Box::new(Region { kind, slab, ..Region::new(any, location, bytes, Origin::Made) });
         let offset = region.slab.as_mut().map_or(0, Slab::take);
         let shared = region.slab.as_ref().map(|slab| slab.class);
         let region = Box::into_raw(region);

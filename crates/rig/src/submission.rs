@@ -1,14 +1,16 @@
 //! Submissions: work that is made once and run many times.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
 use rig_edge::erased::{AnyFill, AnyPart, Bound};
 use rig_edge::{Access, Block, Copy, Driver, Memset, PlanError, Ref, Slot};
 
-use crate::device::{Core, Handle, Retired, SubmissionEnd};
+use crate::device::{Core, Handle, Kept, Retired, SubmissionEnd};
 use crate::error::invalid;
 use crate::image::ImageCode;
+use crate::primitive::Mutex;
 use crate::primitive::atomic::{AtomicU64, Ordering};
 use crate::run::Run;
 use crate::{Device, Error, Function, Result};
@@ -91,6 +93,7 @@ pub(crate) struct Made {
     pub(crate) has_fill: bool,
     bound: Option<Box<dyn Bound>>,
     images: Vec<Arc<ImageCode>>,
+    kept: Kept,
     /// The last value submitted of it. Written under the turn.
     pub(crate) last: AtomicU64,
 }
@@ -111,7 +114,8 @@ impl Drop for Made {
         if let Some(bound) = self.bound.take() {
             let last = self.last.load(Ordering::Acquire);
             let images = std::mem::take(&mut self.images);
-            self.handle.core.retire(Retired::Submission(SubmissionEnd { last, bound, images }));
+            let kept = std::mem::take(&mut self.kept);
+            self.handle.core.retire(Retired::Submission(SubmissionEnd { last, bound, images, kept }));
         }
     }
 }
@@ -149,6 +153,7 @@ impl fmt::Debug for Submission {
 pub struct Builder {
     device: Device,
     parts: Vec<PartSpec>,
+    kept: Vec<Box<dyn Any + Send>>,
     wrong: Option<String>,
 }
 
@@ -161,7 +166,7 @@ enum PartSpec {
 
 impl Builder {
     pub(crate) fn new(device: &Device) -> Builder {
-        Builder { device: device.clone(), parts: Vec::new(), wrong: None }
+        Builder { device: device.clone(), parts: Vec::new(), kept: Vec::new(), wrong: None }
     }
 
     /// A launch of `function`. At each ref, the launch's parameters hold 8 bytes, zero until a run stores an offset
@@ -208,6 +213,15 @@ impl Builder {
         self
     }
 
+    /// Keeps `object` for the submission's work, such as what a fill's commands or a kernel's parameters point to. It is
+    /// dropped once the last handle to the submission is gone and every point submitted from it is reached, or its work can
+    /// no longer run: by the next call that makes something on the device or takes memory back
+    /// ([`Device::reclaim`]), with no lock held.
+    pub fn keep(mut self, object: impl Send + 'static) -> Builder {
+        self.kept.push(Box::new(object));
+        self
+    }
+
     fn note(&mut self, wrong: &str) {
         self.wrong.get_or_insert_with(|| wrong.into());
     }
@@ -229,7 +243,7 @@ impl Builder {
             return invalid!("{wrong}");
         }
         core.sweep_retired();
-        let mut making = Making::default();
+        let mut making = Making { kept: self.kept, ..Making::default() };
         for (index, part) in self.parts.into_iter().enumerate() {
             making.part(&self.device.handle, index, part)?;
         }
@@ -251,6 +265,7 @@ struct Making {
     slots: Vec<SlotUse>,
     blocks: Vec<Block>,
     images: Vec<Arc<ImageCode>>,
+    kept: Vec<Box<dyn Any + Send>>,
     params_len: usize,
     runs_code: bool,
     has_fill: bool,
@@ -377,6 +392,7 @@ impl Making {
             has_fill: self.has_fill,
             bound: Some(bound),
             images: self.images,
+            kept: Mutex::new(self.kept),
             last: AtomicU64::new(0),
         };
         Ok(Submission { inner: Arc::new(made) })

@@ -149,8 +149,11 @@ impl Submit<'_> {
         self.order.clear();
         for (index, buffer) in self.buffers.iter().enumerate() {
             let allocation = buffer.allocation();
-            if !Arc::ptr_eq(allocation.handle(), &self.made.handle) {
+            if !Arc::ptr_eq(buffer.handle(), &self.made.handle) {
                 return self.wrong_device(index);
+            }
+            if buffer.is_borrow() {
+                self.check_borrow(index)?;
             }
             self.slots[index] = buffer.slot();
             let of = self.made.slots[index];
@@ -180,24 +183,26 @@ impl Submit<'_> {
 
     /// Gives the slots the vendor's objects of their regions, which only fills look at.
     fn find_handles(&mut self) {
-        let pool = self.core.pool.lock();
         for (slot, buffer) in self.slots.iter_mut().zip(self.buffers) {
-            if let Some(location) = pool.locate(buffer.allocation().region) {
+            if let Some(location) = buffer.location() {
                 slot.handle = location.handle;
-                slot.handle_offset = if location.host.is_null() {
-                    slot.device - location.device
-                } else {
-                    (slot.host.addr() - location.host.addr()) as u64
-                };
+                slot.handle_offset = buffer.in_region();
             }
         }
+    }
+
+    /// A device that is lost or closed gives its memory to nobody.
+    #[cold]
+    fn check_borrow(&self, index: usize) -> Result<()> {
+        let home = &self.buffers[index].allocation().handle().core;
+        if home.gate.is_shut() { Err(home.lost_error()) } else { Ok(()) }
     }
 
     #[cold]
     fn wrong_device(&self, index: usize) -> Result<()> {
         invalid!(
             "the buffer of slot {index} is of {} and the submission of {}: give a buffer of the submission's device",
-            self.buffers[index].allocation().handle().core.name,
+            self.buffers[index].handle().core.name,
             self.core.name
         )
     }

@@ -88,9 +88,11 @@ pub(crate) fn lost_or(stamp: Stamp, error: Error) -> Result<()> {
 }
 
 /// The stages of one wait: a bounded spin, then sleeps, then the hang bound.
-struct Patience<'a> {
+pub(crate) struct Patience<'a> {
     core: &'a Core,
     spun: bool,
+    /// Whether the waiting thread may run the device's work.
+    helps: bool,
     seen: u64,
     /// When the word was first seen at `seen`.
     since: Option<Instant>,
@@ -98,11 +100,16 @@ struct Patience<'a> {
 
 impl<'a> Patience<'a> {
     fn new(core: &'a Core) -> Patience<'a> {
-        Patience { core, spun: false, seen: core.shown(), since: None }
+        Patience { core, spun: false, helps: !hold::inside_closure(), seen: core.shown(), since: None }
+    }
+
+    /// The patience of a thread that serves others: it neither spins nor helps.
+    pub(crate) fn asleep(core: &'a Core) -> Patience<'a> {
+        Patience { core, spun: true, helps: false, seen: core.shown(), since: None }
     }
 
     /// Lets some time pass, until the word moves at the latest.
-    fn pass(&mut self, stamp: Stamp) -> Result<()> {
+    pub(crate) fn pass(&mut self, stamp: Stamp) -> Result<()> {
         if !self.spun {
             self.spun = true;
             if self.spin(stamp) {
@@ -129,7 +136,7 @@ impl<'a> Patience<'a> {
             }
             still = still.min(bound - elapsed).max(Duration::from_millis(1));
         }
-        self.core.sleep(Sleep { seen: now, until: stamp.value, still, help: !hold::inside_closure() })
+        self.core.sleep(Sleep { seen: now, until: stamp.value, still, help: self.helps })
     }
 
     /// Reads the word for as long as the driver says is worth it. True once it shows the value.

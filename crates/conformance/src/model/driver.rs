@@ -96,12 +96,13 @@ impl Driver for ModelDriver {
     type Entry = ModelEntry;
     type Plan = ModelPlan;
     type Encoder<'a> = Encoder<'a>;
+    type Capability = String;
 
     fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    fn capability(&self) -> Option<&(dyn std::any::Any + Send + Sync)> {
+    fn capability(&self) -> Option<&String> {
         Some(&self.facts.arch)
     }
 

@@ -7,6 +7,8 @@
 //! 3. Counted calls go through [`Core::counted`], hot calls through the turn: none overlaps stop (E03).
 //! 4. No lock is held in [`Core::counted`]'s call, but by a caller that says so.
 
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -18,9 +20,12 @@ use super::loss::panic_message;
 use super::mark;
 use crate::allocation::Allocation;
 use crate::dropped::{DroppedList, Taken};
+use crate::future::Waiting;
 use crate::gate::{Gate, Left};
 use crate::image::ImageCode;
+use crate::mapped::Mapped;
 use crate::memory::Pool;
+use crate::peer::Peer;
 use crate::primitive::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::primitive::{Condvar, Mutex, process_wide};
 use crate::timeline::{Lost, Stamp, Timelines, shown, timelines, word_shows};
@@ -45,6 +50,12 @@ pub(crate) struct Core {
     pub(crate) pool: Mutex<Pool>,
     dropped: DroppedList,
     pub(crate) retired: Mutex<Vec<Retired>>,
+    /// The device's mappings of other devices' memory, by address.
+    pub(crate) mappings: Mutex<BTreeMap<usize, Arc<Mapped>>>,
+    /// What is known of devices whose memory this one maps.
+    pub(crate) peers: Mutex<Vec<Peer>>,
+    /// Who waits for points of the device without a thread.
+    pub(crate) futures: Mutex<Waiting>,
     /// Why the device is lost or closed: the first reason.
     pub(super) reason: Mutex<Option<Reason>>,
     /// Unreached values that wait, on a queue, for other devices' or their own device's earlier such values.
@@ -93,7 +104,11 @@ pub(crate) struct SubmissionEnd {
     pub(crate) last: u64,
     pub(crate) bound: Box<dyn Bound>,
     pub(crate) images: Vec<Arc<ImageCode>>,
+    pub(crate) kept: Kept,
 }
+
+/// Objects of the caller's that a submission keeps.
+pub(crate) type Kept = Mutex<Vec<Box<dyn Any + Send>>>;
 
 process_wide! {
     /// Every device that was opened and is not gone.
@@ -129,6 +144,9 @@ impl Core {
             driver,
             dropped: DroppedList::new(),
             retired: Mutex::new(Vec::new()),
+            mappings: Mutex::new(BTreeMap::new()),
+            peers: Mutex::new(Vec::new()),
+            futures: Mutex::new(Waiting::new()),
             reason: Mutex::new(None),
             dependents: Mutex::new(Vec::new()),
             oldest_dependent: AtomicU64::new(u64::MAX),
@@ -206,12 +224,16 @@ impl Core {
         } else {
             self.caught(|| self.driver.commit(value))
         };
-        match &answer {
+        if answer.is_ok() {
             // ORDERING: Release: who reads the mark sees the commit. Only the turn's holder writes it.
-            Ok(()) => self.committed.store(self.committed.load(Ordering::Relaxed).max(value), Ordering::Release),
-            Err(fault) => self.lose(fault.reason.clone()),
+            self.committed.store(self.committed.load(Ordering::Relaxed).max(value), Ordering::Release);
         }
-        self.after(self.gate.give_turn());
+        let left = self.gate.give_turn();
+        if let Err(fault) = &answer {
+            // After the turn: a loss wakes futures, whose wakers are the caller's code.
+            self.lose(fault.reason.clone());
+        }
+        self.after(left);
         answer.map_err(|_| self.lost_error())
     }
 
@@ -238,10 +260,11 @@ impl Core {
         answer
     }
 
-    /// Lets waiters look at the state of things again.
+    /// Lets waiters look at the state of things again. Called with no lock held.
     pub(crate) fn wake_waiters(&self) {
         drop(self.sleeper.lock());
         self.woken.notify_all();
+        self.wake_futures();
     }
 
     /// Takes over an allocation whose last handle is gone.
@@ -280,6 +303,10 @@ impl Core {
                     Retired::Submission(end) => {
                         // A plan's drop is the driver's code.
                         let _ = catch_unwind(AssertUnwindSafe(|| drop(end.bound)));
+                        for object in std::mem::take(&mut *end.kept.lock()) {
+                            // And an object's is the caller's.
+                            let _ = catch_unwind(AssertUnwindSafe(|| drop(object)));
+                        }
                         images.extend(end.images);
                     }
                     Retired::Image(image) => images.push(image),

@@ -113,7 +113,7 @@ impl Core {
         }
         self.take_back(true);
         self.sweep_retired();
-        let memory_back = self.give_cache_back();
+        let memory_back = self.free_mappings() & self.give_cache_back();
         if memory_back && self.retired.lock().is_empty() && !self.finished.swap(true, Ordering::AcqRel) {
             if self.facts.word == WordSource::Own {
                 *self.word_freed.lock() = true;
@@ -125,6 +125,9 @@ impl Core {
 
     /// Whether nothing is left to do for the device until somebody drops a buffer of it.
     fn is_settled(&self) -> bool {
-        self.finished.load(Ordering::Acquire) && !self.has_dropped() && self.retired.lock().is_empty()
+        self.finished.load(Ordering::Acquire)
+            && !self.has_dropped()
+            && self.retired.lock().is_empty()
+            && self.pool.lock().unwrapped.is_empty()
     }
 }

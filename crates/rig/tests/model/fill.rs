@@ -130,7 +130,7 @@ fn a_fill_of_another_drivers_type_is_refused() {
     let device = rig::open(rig_conformance::NullOpener::new("NULL-FILL")).unwrap();
     let answer = fill(&device, || Ok(()));
     assert!(matches!(answer, Err(rig::Error::Refused(why)) if why.contains("another driver")));
-    assert!(device.capability::<String>().is_none());
+    assert!(device.capability::<rig_conformance::model::ModelDriver>().is_none());
 }
 
 /// Promises C24, C32.

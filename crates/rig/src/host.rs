@@ -1,0 +1,252 @@
+//! Host memory that a device works in without a copy.
+//!
+//! # Invariants
+//!
+//! 1. A wrapped owner is kept until the device's mapping of its pages is freed, and that is freed as a region is: once no
+//!    work can use it, also after a loss. It is then dropped once, with no lock held.
+//! 2. While an owner is wrapped, its bytes are reached through buffers alone (the owner's promise), so holds and stamps order
+//!    all accesses.
+
+use std::any::Any;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use memmap2::MmapMut;
+use rig_edge::{Location, Mapping};
+
+use crate::allocation::{AllocationRef, Place};
+use crate::device::{Core, Handle};
+use crate::error::invalid;
+use crate::memory::{Origin, ROUNDS, Region};
+use crate::{Buffer, Device, Error, Result};
+
+/// Who owns wrapped memory; dropped when nothing can use it any more.
+pub(crate) type HostOwner = Box<dyn Any + Send>;
+
+/// An owner of host memory in whole pages, which [`Buffer::from_host`] can wrap. [`HostMemory`] is one.
+///
+/// # Safety
+///
+/// `pages` gives the same bytes every time, and from its first call until the owner is dropped, wherever the owner is moved:
+///
+/// 1. the first byte starts a page of the system's memory, and the pages that hold the bytes stay allocated and writable,
+///    and hold nothing of anybody else's;
+/// 2. all bytes are initialised;
+/// 3. but for [`pages`](HostPages::pages)'s caller, nobody reads or writes them: not the owner, no other process, and no other
+///    wrapping.
+#[expect(unsafe_code, reason = "an owner promises what rig cannot check")]
+pub unsafe trait HostPages: Send + 'static {
+    /// The bytes. A length of zero is right.
+    fn pages(&mut self) -> NonNull<[u8]>;
+}
+
+/// Host memory of its own pages, all zeros when made, for [`Buffer::from_host`]. A slice of bytes until then.
+pub struct HostMemory {
+    /// `None` for no bytes.
+    pages: Option<MmapMut>,
+    len: usize,
+}
+
+impl HostMemory {
+    /// `len` bytes, all zero.
+    ///
+    /// # Errors
+    ///
+    /// OutOfMemory if the system has none.
+    pub fn zeroed(len: usize) -> Result<HostMemory> {
+        let pages = match len {
+            0 => None,
+            // Of whole pages, so the last bytes' whole word is in it too, which kernels may reach.
+            len => Some(MmapMut::map_anon(len).map_err(|_| Error::OutOfMemory { bytes: len as u64 })?),
+        };
+        Ok(HostMemory { pages, len })
+    }
+
+    /// The bytes of a slice.
+    ///
+    /// # Errors
+    ///
+    /// OutOfMemory if the system has none.
+    pub fn from_slice<T: Pod>(slice: &[T]) -> Result<HostMemory> {
+        let bytes: &[u8] = bytemuck::cast_slice(slice);
+        let mut memory = HostMemory::zeroed(bytes.len())?;
+        memory.copy_from_slice(bytes);
+        Ok(memory)
+    }
+}
+
+impl Deref for HostMemory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.pages.as_ref().map_or(&[], |pages| &pages[..self.len])
+    }
+}
+
+impl DerefMut for HostMemory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.pages.as_mut().map_or(&mut [], |pages| &mut pages[..self.len])
+    }
+}
+
+impl fmt::Debug for HostMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostMemory").field("len", &self.len).finish()
+    }
+}
+
+// SAFETY: an anonymous mapping starts a page, is writable, private to this value and zero, and stays until the value is
+// dropped, wherever the value is moved. Nobody reaches it but through this value, which whoever wraps it owns.
+#[expect(unsafe_code, reason = "the mapping's pages are this value's own")]
+unsafe impl HostPages for HostMemory {
+    fn pages(&mut self) -> NonNull<[u8]> {
+        NonNull::from(&mut **self)
+    }
+}
+
+/// Memory that was not wrapped: why, and the memory itself. Turns into the error by `?`.
+#[derive(Debug)]
+pub struct NotWrapped<M> {
+    /// Why.
+    pub error: Error,
+    /// The owner, unharmed.
+    pub memory: M,
+}
+
+impl<M> From<NotWrapped<M>> for Error {
+    fn from(not: NotWrapped<M>) -> Error {
+        not.error
+    }
+}
+
+impl<M> fmt::Display for NotWrapped<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<M: fmt::Debug> std::error::Error for NotWrapped<M> {}
+
+/// See [`Buffer::from_host`].
+pub(crate) fn wrap<M: HostPages>(device: &Device, memory: M) -> std::result::Result<Buffer, NotWrapped<M>> {
+    let mut memory = Box::new(memory);
+    let pages = memory.pages();
+    match map(&device.handle, pages) {
+        Ok(None) => Ok(Buffer::new(AllocationRef::new(Arc::clone(&device.handle), 0, Place::NONE))),
+        Ok(Some((region, location))) => Ok(finish(&device.handle, pages, region, location, memory)),
+        Err(error) => Err(NotWrapped { error, memory: *memory }),
+    }
+}
+
+/// See [`Buffer::from_host_raw`].
+pub(crate) fn wrap_raw(
+    device: &Device,
+    pages: NonNull<[u8]>,
+    release: impl FnOnce() + Send + 'static,
+) -> Result<Buffer> {
+    let mapped = map(&device.handle, pages)?;
+    let owner = Box::new(Release(Some(release)));
+    Ok(match mapped {
+        None => Buffer::new(AllocationRef::new(Arc::clone(&device.handle), 0, Place::NONE)),
+        Some((region, location)) => finish(&device.handle, pages, region, location, owner),
+    })
+}
+
+/// Calls a closure when dropped.
+struct Release<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for Release<F> {
+    fn drop(&mut self) {
+        if let Some(release) = self.0.take() {
+            release();
+        }
+    }
+}
+
+/// Maps the pages for the device; `None` for no bytes.
+fn map(handle: &Arc<Handle>, pages: NonNull<[u8]>) -> Result<Option<(rig_edge::erased::AnyRegion, Location)>> {
+    let core = &handle.core;
+    let (start, len) = (pages.cast::<u8>().as_ptr(), pages.len());
+    if rig_edge::callback::inside() {
+        return invalid!("a fill or a kernel cannot wrap host memory: wrap it before");
+    }
+    if core.gate.is_shut() {
+        return Err(core.lost_error());
+    }
+    if len == 0 {
+        return Ok(None);
+    }
+    if !start.addr().is_multiple_of(page_bytes()) {
+        return invalid!("the memory at {start:p} does not start a page of {} bytes", page_bytes());
+    }
+    let never = |why: &str| {
+        Error::Refused(format!("{} cannot work in this host memory: {why}; copy it into a buffer instead", core.name))
+    };
+    if !core.facts.maps_host {
+        return Err(never("it maps no host memory"));
+    }
+    for round in 0..ROUNDS {
+        core.reclaim(round);
+        let mapping = core.counted(|driver| {
+            // SAFETY: the address starts a page and the length is positive, both seen above; whoever gave the pages keeps
+            // them, by the owner's promise or the caller's, until the owner is dropped, after the mapping is freed.
+            #[expect(unsafe_code, reason = "the debt of map_host is paid here")]
+            unsafe {
+                driver.map_host(start, len)
+            }
+        })?;
+        match mapping {
+            Mapping::Mapped(mapped) => return Ok(Some(mapped)),
+            Mapping::Never(why) => return Err(never(&why)),
+            Mapping::NoMemory => {}
+        }
+    }
+    Err(Error::OutOfMemory { bytes: len as u64 })
+}
+
+/// The buffer over mapped pages.
+fn finish(
+    handle: &Arc<Handle>,
+    pages: NonNull<[u8]>,
+    region: rig_edge::erased::AnyRegion,
+    location: Location,
+    owner: HostOwner,
+) -> Buffer {
+    // Whatever host address the driver gives, the host reaches the bytes where they are.
+    let location = Location { host: pages.cast::<u8>().as_ptr(), ..location };
+    let region = Box::new(Region::new(region, location, pages.len(), Origin::Wrapped(owner)));
+    let place = Place { device: location.device, host: location.host, region: Box::into_raw(region) };
+    Buffer::new(AllocationRef::new(Arc::clone(handle), pages.len(), place))
+}
+
+impl Core {
+    /// Gives callers' memory back that no work uses any more: frees the mapping, then drops the owner. Called with no lock
+    /// held.
+    pub(crate) fn give_wrapped_back(&self) {
+        if rig_edge::callback::inside() {
+            return;
+        }
+        let regions = std::mem::take(&mut self.pool.lock().unwrapped);
+        for region in regions {
+            match self.free_unused(region) {
+                // The owner's drop is the caller's code.
+                Ok(Origin::Wrapped(owner)) => drop(catch_unwind(AssertUnwindSafe(|| drop(owner)))),
+                Ok(_) => {}
+                Err(region) => self.pool.lock().unwrapped.push(region),
+            }
+        }
+    }
+}
+
+/// The bytes of a page of the host's memory.
+pub(crate) fn page_bytes() -> usize {
+    #[cfg(unix)]
+    return rustix::param::page_size();
+    // Windows has pages of 4 KiB on every architecture that Rust knows there.
+    #[cfg(not(unix))]
+    return 4096;
+}
