@@ -38,6 +38,10 @@
 //!   call; opens that are refused.
 //! * **Holds** of calls of a kind ([`ModelDevice::hold`]), so that a test has a thread stand inside one; code of the
 //!   test's that runs in a call ([`ModelDevice::on`]).
+//! * **Mappings** for which there is no memory, or that can never be made ([`ModelDevice::map_no_memory_next`],
+//!   [`ModelDevice::map_never_next`]); peers between which bytes get lost ([`Options::peers_lose_bytes`]).
+//! * **PCI functions**: `dma` by bus addresses or a dma-buf ([`Options::dma_bus`], [`Options::dma_buf`]); the test is the
+//!   function ([`ModelDevice::dma_read`], [`ModelDevice::dma_write`]).
 //! * **Work that outlives stop** ([`Options::lingers`]).
 //! * **A broken promise**: a committed value that completes only once a later one was submitted (E42,
 //!   [`ModelDevice::break_committed`]).
@@ -54,7 +58,7 @@
 //! * Time: nothing takes any, and the hang bound is the caller's.
 //! * Several queues at one time: a device runs one value after the other, in order.
 //! * Group memory, barriers and threads of a group: a kernel is one call for the whole grid.
-//! * Access by the host while work runs, which it cannot see (the thread sanitizer does), and DMA.
+//! * Access by the host or by a PCI function while work runs, which it cannot see (the thread sanitizer does).
 //! * Profiles' times.
 
 mod bytes;
@@ -70,6 +74,7 @@ mod kernel;
 mod options;
 mod rng;
 mod running;
+mod sharing;
 mod state;
 #[cfg(test)]
 mod tests;

@@ -155,7 +155,19 @@ pub trait Driver: Send + Sync + Sized + 'static {
         Ok(Mapping::Never("this driver maps no memory of other devices".into()))
     }
 
-    /// How the PCI function at the bus address `function` reaches the region's bytes, or why it cannot (E34 to E36).
+    /// How the PCI function at the bus address `function` (as PCI writes them: `0000:41:00.0`) reaches all of the region's
+    /// bytes, or why it cannot: an error that names the cause. Moves no memory. Asked only for regions that `alloc` made
+    /// (E34).
+    ///
+    /// After an answer, the function sees what a value wrote once the word shows the value, and work that is submitted later
+    /// sees what the function wrote (E35): where caches stand between, each value from here on writes them back and reads
+    /// afresh.
+    ///
+    /// Bus addresses cannot be taken back (E36). So after [`Dma::Bus`] rig uses the memory for no other buffer and never
+    /// frees the region, also after `stop`. The driver keeps the memory where it is until the process exits, and so it keeps
+    /// the device's own function from every other open: the process holds the function until it exits, and its openers
+    /// refuse each later `make` of this hardware and say so, since a new open could reset what maps the memory or give the
+    /// memory out again. A [`Dma::DmaBuf`] keeps its memory by itself: the region is freed as any other, and opens go on.
     fn dma(&self, region: &Self::Region, function: &str) -> Result<Result<Dma, String>, Fault> {
         let _ = region;
         Ok(Err(format!("this driver gives the PCI function {function} no access to its memory")))

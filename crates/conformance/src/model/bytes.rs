@@ -16,7 +16,20 @@ const LINE: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Block {
     start: NonNull<u8>,
-    layout: Layout,
+    len: usize,
+    memory: Memory,
+}
+
+/// Where a block's bytes are from.
+#[derive(Debug)]
+enum Memory {
+    Allocator(Layout),
+    /// A file of memory that stands for a dma-buf: it outlives the mapping where somebody holds its descriptor.
+    #[cfg(target_os = "linux")]
+    File {
+        _pages: memmap2::MmapMut,
+        file: std::fs::File,
+    },
 }
 
 // SAFETY: a block owns its memory, and all access is by spans, whose invariants say who may when.
@@ -30,29 +43,69 @@ impl Block {
         // SAFETY: the layout has at least one byte.
         #[expect(unsafe_code, reason = "the model's memory is the host's")]
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Block { start, layout })
+        Some(Block { start, len: layout.size(), memory: Memory::Allocator(layout) })
+    }
+
+    /// Zeroed memory of `len` bytes in a file of memory, or none: where the system has no such files, or no memory. It starts
+    /// a page, whatever the alignment of regions is.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn in_file(len: usize) -> Option<Block> {
+        let file = rustix::fs::memfd_create("rig-model", rustix::fs::MemfdFlags::CLOEXEC).ok()?;
+        let file = std::fs::File::from(file);
+        file.set_len(len.max(1) as u64).ok()?;
+        // SAFETY: the file is the model's own, and nobody makes it shorter: who gets its descriptor is a test of the
+        // model's.
+        #[expect(unsafe_code, reason = "the model's memory is the host's")]
+        let mut pages = unsafe { memmap2::MmapMut::map_mut(&file) }.ok()?;
+        let start = NonNull::new(pages.as_mut_ptr())?;
+        Some(Block { start, len, memory: Memory::File { _pages: pages, file } })
+    }
+
+    /// A new descriptor of the block's file, which the caller owns; why there is none otherwise.
+    pub(crate) fn descriptor(&self) -> Result<i32, String> {
+        match &self.memory {
+            #[cfg(target_os = "linux")]
+            Memory::File { file, .. } => {
+                let twin = file.try_clone().map_err(|why| format!("the memory's file gives no descriptor: {why}"))?;
+                Ok(std::os::fd::IntoRawFd::into_raw_fd(twin))
+            }
+            Memory::Allocator(_) => Err("the memory is in no file".into()),
+        }
     }
 
     pub(crate) fn span(&self) -> Span {
-        Span { start: self.start.as_ptr(), len: self.layout.size() }
+        Span { start: self.start.as_ptr(), len: self.len, loses: Loses::default() }
     }
 }
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: `new` made it with this layout, and by invariant 1 nothing uses it any more.
-        #[expect(unsafe_code, reason = "the model's memory is the host's")]
-        unsafe {
-            dealloc(self.start.as_ptr(), self.layout);
+        match self.memory {
+            // SAFETY: `new` made it with this layout, and by invariant 1 nothing uses it any more.
+            #[expect(unsafe_code, reason = "the model's memory is the host's")]
+            Memory::Allocator(layout) => unsafe { dealloc(self.start.as_ptr(), layout) },
+            #[cfg(target_os = "linux")]
+            Memory::File { .. } => {}
         }
     }
 }
+
+/// Which accesses of a mapping get lost on their way, though nobody is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Loses {
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
+}
+
+/// What a read that got lost gives, as on PCI.
+const LOST: u8 = 0xFF;
 
 /// A range of memory that work may touch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span {
     start: *mut u8,
     len: usize,
+    loses: Loses,
 }
 
 // SAFETY: a span is an address and a length; its invariants say who may touch the bytes.
@@ -65,11 +118,16 @@ unsafe impl Sync for Span {}
 impl Span {
     /// Host memory of the caller's.
     pub(crate) fn of_host(start: *mut u8, len: usize) -> Span {
-        Span { start, len }
+        Span { start, len, loses: Loses::default() }
     }
 
     pub(crate) fn empty() -> Span {
-        Span { start: NonNull::dangling().as_ptr(), len: 0 }
+        Span::of_host(NonNull::dangling().as_ptr(), 0)
+    }
+
+    /// The span as reached on a way that loses bytes.
+    pub(crate) fn losing(self, loses: Loses) -> Span {
+        Span { loses, ..self }
     }
 
     pub(crate) fn start(self) -> *mut u8 {
@@ -83,7 +141,7 @@ impl Span {
     /// The part of the span from `at`, of `len` bytes; `None` where it leaves the span.
     pub(crate) fn part(self, at: usize, len: usize) -> Option<Span> {
         let end = at.checked_add(len)?;
-        (end <= self.len).then(|| Span { start: self.start.wrapping_add(at), len })
+        (end <= self.len).then(|| Span { start: self.start.wrapping_add(at), len, ..self })
     }
 
     /// The span with all of its last word. It stays in the region, whose length is whole words.
@@ -94,7 +152,10 @@ impl Span {
 
     /// The bytes.
     pub(crate) fn read(self) -> Vec<u8> {
-        let mut bytes = vec![0_u8; self.len];
+        let mut bytes = vec![LOST; self.len];
+        if self.loses.reads {
+            return bytes;
+        }
         // SAFETY: invariant 1 for the source; the destination is a vector of this length; invariant 2.
         #[expect(unsafe_code, reason = "reads the model's memory")]
         unsafe {
@@ -110,6 +171,9 @@ impl Span {
     /// If there are more bytes than the span has.
     pub(crate) fn write(self, bytes: &[u8]) {
         assert!(bytes.len() <= self.len, "{} bytes into {}", bytes.len(), self.len);
+        if self.loses.writes {
+            return;
+        }
         // SAFETY: invariant 1 for the destination, which is long enough; invariant 2.
         #[expect(unsafe_code, reason = "writes the model's memory")]
         unsafe {
@@ -119,6 +183,9 @@ impl Span {
 
     /// Sets every byte.
     pub(crate) fn fill(self, byte: u8) {
+        if self.loses.writes {
+            return;
+        }
         // SAFETY: invariants 1 and 2.
         #[expect(unsafe_code, reason = "writes the model's memory")]
         unsafe {

@@ -47,6 +47,8 @@ calls! {
     MapHost map_host,
     /// `map_peer`.
     MapPeer map_peer,
+    /// `dma`.
+    Dma dma,
     /// `image`.
     Image image,
     /// `prepare`.

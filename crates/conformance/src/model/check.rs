@@ -254,6 +254,9 @@ impl Device {
         if let Some(value) = self.in_use(|job| job.regions.contains(&at)) {
             return Err(Violation::FreeInUse { device, at, value });
         }
+        if !region.bus.is_empty() {
+            return Err(Violation::FreeExported { device, at });
+        }
         if region.mapped > 0 {
             return Err(Violation::FreeUnder { device, at, what: "a mapping of another device's" });
         }

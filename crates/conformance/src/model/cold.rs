@@ -21,7 +21,7 @@ impl ModelDriver {
         // A page between regions: an address past one is in none.
         let alignment = self.facts.alignment.max(4096) as u64;
         device.next_address += (len as u64).next_multiple_of(alignment) + alignment;
-        let region = super::state::Region { len, host, backing, mapped: 0 };
+        let region = super::state::Region { len, host, backing, mapped: 0, bus: Vec::new() };
         let start = region.span().map_or(std::ptr::null_mut(), |span| span.start());
         device.memory.insert(at, region);
         let host = if host { start } else { std::ptr::null_mut() };

@@ -7,7 +7,7 @@ use super::driver::ModelOpener;
 use super::kernel::{Args, Kernel};
 use super::options::{Options, Pace};
 use super::running::Blocked;
-use super::state::{Backing, Device, Hold, Shared, State};
+use super::state::{Device, Hold, Shared, State};
 use super::{Call, Calls, Violation};
 use crate::primitive::{Condvar, Mutex, MutexGuard};
 
@@ -148,7 +148,7 @@ impl Model {
         &self.control.shared
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.shared().lock()
     }
 }
@@ -156,12 +156,12 @@ impl Model {
 /// One device of a model. Its driver may be gone: what it was can still be asked.
 #[derive(Clone)]
 pub struct ModelDevice {
-    model: Model,
-    id: usize,
+    pub(super) model: Model,
+    pub(super) id: usize,
 }
 
 impl ModelDevice {
-    fn with<R>(&self, f: impl FnOnce(&mut Device) -> R) -> R {
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut Device) -> R) -> R {
         let mut state = self.model.lock();
         let result = f(&mut state.devices[self.id]);
         self.model.shared().moved.notify_all();
@@ -380,9 +380,10 @@ impl ModelDevice {
         self.with(|device| device.calls)
     }
 
-    /// How many regions are not freed, mappings included.
+    /// How many regions are not freed, mappings included. Those whose bus addresses were given are never freed, and do not
+    /// count.
     pub fn regions(&self) -> usize {
-        self.with(|device| device.memory.values().filter(|region| !matches!(region.backing, Backing::Freed)).count())
+        self.with(|device| device.memory.values().filter(|region| region.is_owed()).count())
     }
 
     /// How many images are not unloaded.

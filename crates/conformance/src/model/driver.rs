@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use rig_edge::{
-    Code, Driver, EntryAnswer, Facts, Fault, Grown, ImageError, Location, Mapping, Memory, Opener, PlanError, Room,
-    Sleep, Submitted, Timeline, WordSource, Work,
+    Code, Dma, Driver, EntryAnswer, Facts, Fault, Grown, ImageError, Location, Mapping, Memory, Opener, PlanError,
+    Room, Sleep, Submitted, Timeline, WordSource, Work,
 };
 
 use super::check::ModelPart;
@@ -31,6 +31,12 @@ impl Opener for ModelOpener {
         let mut state = self.shared.lock();
         if let Some(why) = state.refuse_open.pop_front() {
             return Err(why);
+        }
+        if let Some(function) = &state.bus_given {
+            return Err(format!(
+                "the PCI function {function} has bus addresses of this device's memory: it cannot be opened again until the \
+                 process ends"
+            ));
         }
         let id = state.devices.len();
         let device = Device::new(id, &state.options, timeline.index());
@@ -119,7 +125,8 @@ impl Driver for ModelDriver {
         if take_one(&mut device.script.alloc_fail) || short || full {
             return Ok(None);
         }
-        let Some(block) = super::bytes::Block::new(len, self.facts.alignment) else { return Ok(None) };
+        let Some(block) = self.block(&state, len) else { return Ok(None) };
+        let device = &mut state.devices[self.id];
         device.live_bytes += len as u64;
         let host = memory != Memory::Device || self.facts.host_addresses;
         Ok(Some(self.add_region(&mut state, len, host, Backing::Owned(block))))
@@ -146,19 +153,7 @@ impl Driver for ModelDriver {
 
     unsafe fn map_host(&self, address: *mut u8, len: usize) -> Result<Mapping<ModelRegion>, Fault> {
         let _entered = self.begin(Call::MapHost)?;
-        let why = match (self.facts.maps_host, len, address.addr().is_multiple_of(4096)) {
-            (false, ..) => Some("the facts do not offer it"),
-            (_, 0, _) => Some("no bytes"),
-            (.., false) => Some("no start of a page"),
-            _ => None,
-        };
-        if let Some(why) = why {
-            return Err(self.violate(Violation::MapHost { device: self.id, at: address.addr(), len, why }));
-        }
-        let pages = len.next_multiple_of(4096);
-        let mut state = self.lock();
-        let span = super::bytes::Span::of_host(address, pages);
-        Ok(Mapping::Mapped(self.add_region(&mut state, pages, true, Backing::Host(span))))
+        self.map_host_now(address, len)
     }
 
     fn peer(&self, other: &ModelDriver) -> bool {
@@ -167,20 +162,13 @@ impl Driver for ModelDriver {
 
     unsafe fn map_peer(&self, other: &ModelDriver, region: &ModelRegion) -> Result<Mapping<ModelRegion>, Fault> {
         let _entered = self.begin(Call::MapPeer)?;
-        if !self.peer(other) {
-            return Err(self.violate(Violation::NoPeer { device: self.id, other: other.id }));
-        }
-        other.own(Call::MapPeer, region)?;
-        let mut state = self.lock();
-        let origin = state.devices[other.id].memory.get_mut(&region.at);
-        let Some((span, origin)) = origin.and_then(|origin| Some((origin.span()?, origin))) else {
-            let gone = Violation::UseAfterFree { device: self.id, call: Call::MapPeer, at: region.at };
-            return Err(Fault::new(state.violate(gone)));
-        };
-        origin.mapped += 1;
-        let host = origin.host;
-        let backing = Backing::Peer(other.id, region.at, span);
-        Ok(Mapping::Mapped(self.add_region(&mut state, span.len(), host, backing)))
+        self.map_peer_now(other, region)
+    }
+
+    fn dma(&self, region: &ModelRegion, function: &str) -> Result<Result<Dma, String>, Fault> {
+        let _entered = self.begin(Call::Dma)?;
+        self.own(Call::Dma, region)?;
+        self.dma_now(region.at, function)
     }
 
     fn image(&self, binary: &[u8]) -> Result<Code<ModelImage>, ImageError> {
@@ -337,7 +325,7 @@ impl Drop for ModelDriver {
         let mut state = self.lock();
         let device = &mut state.devices[self.id];
         device.dropped = true;
-        let regions = device.memory.values().filter(|region| !matches!(region.backing, Backing::Freed)).count();
+        let regions = device.memory.values().filter(|region| region.is_owed()).count();
         let images = device.images.values().filter(|image| !image.unloaded).count();
         let own = device.facts.word == WordSource::Own && !device.word_freed;
         let missing = [

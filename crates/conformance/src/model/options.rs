@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::bytes::Loses;
 use rig_edge::{Completion, Facts, Kinds, Memory, Queue, Reach, WaitFacts, WordSource};
 
 /// When a device's work runs.
@@ -32,6 +33,16 @@ pub struct Options {
     pub(crate) shortages: bool,
     pub(crate) ignore_waits: bool,
     pub(crate) break_committed: bool,
+    pub(crate) peers_lose: Loses,
+    pub(crate) dma: DmaAnswer,
+}
+
+/// How `dma` answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DmaAnswer {
+    Refused,
+    Bus,
+    Buf,
 }
 
 impl Default for Options {
@@ -66,6 +77,8 @@ impl Default for Options {
             shortages: false,
             ignore_waits: false,
             break_committed: false,
+            peers_lose: Loses::default(),
+            dma: DmaAnswer::Refused,
         }
     }
 }
@@ -135,6 +148,39 @@ impl Options {
     /// Devices of this model map one another's memory.
     pub fn peers(mut self) -> Options {
         self.peer = true;
+        self
+    }
+
+    /// Devices of this model map one another's memory, and what they read and write there gets lost: reads give bytes that
+    /// are not there, writes change none. As behind an IOMMU or a switch that does not forward.
+    pub fn peers_lose_bytes(self) -> Options {
+        self.peers_lose_reads().peers_lose_writes()
+    }
+
+    /// As [`peers_lose_bytes`](Options::peers_lose_bytes), but only what is read.
+    pub fn peers_lose_reads(mut self) -> Options {
+        self.peers_lose.reads = true;
+        self.peers()
+    }
+
+    /// As [`peers_lose_bytes`](Options::peers_lose_bytes), but only what is written.
+    pub fn peers_lose_writes(mut self) -> Options {
+        self.peers_lose.writes = true;
+        self.peers()
+    }
+
+    /// `dma` gives bus addresses, more than one range for a region of more than a page. The test plays the function by
+    /// [`ModelDevice::dma_read`](super::ModelDevice::dma_read) and [`dma_write`](super::ModelDevice::dma_write). Without an
+    /// option of `dma`, a model gives no function access, and says so.
+    pub fn dma_bus(mut self) -> Options {
+        self.dma = DmaAnswer::Bus;
+        self
+    }
+
+    /// `dma` gives dma-bufs: descriptors of files of memory that hold the regions' bytes, so that the test plays the function
+    /// by reading and writing the file. Where the system has no such files (Linux has), it refuses, with that reason.
+    pub fn dma_buf(mut self) -> Options {
+        self.dma = DmaAnswer::Buf;
         self
     }
 

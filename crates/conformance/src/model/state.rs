@@ -41,6 +41,9 @@ pub(crate) struct State {
     pub(crate) rng: Rng,
     /// Why the next opens fail.
     pub(crate) refuse_open: VecDeque<String>,
+    /// The PCI function that bus addresses were given to, first: from then on nothing opens the model's hardware (E36).
+    pub(crate) bus_given: Option<String>,
+    pub(crate) next_bus: u64,
 }
 
 /// Where a device is in its life.
@@ -105,6 +108,8 @@ pub(crate) struct Script {
     pub(crate) plan_no_memory: u32,
     pub(crate) image_no_memory: u32,
     pub(crate) alloc_fail: u32,
+    /// What the next maps of each kind answer: no memory, or never and why.
+    pub(crate) maps: Vec<(Call, Option<String>)>,
     pub(crate) refuse: VecDeque<String>,
     pub(crate) faults: Vec<(Call, String)>,
     pub(crate) panics: Vec<Call>,
@@ -183,9 +188,16 @@ pub(crate) struct Region {
     pub(crate) backing: Backing,
     /// How many mappings of other devices stand on it.
     pub(crate) mapped: u32,
+    /// The bus addresses that were given of it, in the order of its bytes.
+    pub(crate) bus: Vec<(u64, u64)>,
 }
 
 impl Region {
+    /// Whether it is to be freed: it is not yet, and no PCI function has its bus addresses.
+    pub(crate) fn is_owed(&self) -> bool {
+        !matches!(self.backing, Backing::Freed) && self.bus.is_empty()
+    }
+
     pub(crate) fn span(&self) -> Option<Span> {
         match &self.backing {
             Backing::Owned(block) => block.span().part(0, self.len),
@@ -220,6 +232,8 @@ impl State {
             violations: Vec::new(),
             rng,
             refuse_open: VecDeque::new(),
+            bus_given: None,
+            next_bus: super::sharing::FIRST_BUS,
         }
     }
 
@@ -339,6 +353,7 @@ impl Script {
             plan_no_memory: 0,
             image_no_memory: 0,
             alloc_fail: 0,
+            maps: Vec::new(),
             refuse: VecDeque::new(),
             faults: Vec::new(),
             panics: Vec::new(),

@@ -13,6 +13,7 @@ use rig_edge::{
 use super::check::ModelPart;
 use super::*;
 
+mod sharing;
 mod wrong;
 
 /// The words of these tests: below the end of the table, where no device of rig's own comes.

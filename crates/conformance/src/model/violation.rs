@@ -239,6 +239,22 @@ pub enum Violation {
         /// The other device.
         other: usize,
     },
+    /// `dma` of a mapping: only memory that the driver made is its own to give (E34).
+    #[error("device {device}: dma of the mapping at {at:#x}, which is no memory of the device's own")]
+    DmaOfMapping {
+        /// The device.
+        device: usize,
+        /// The device address.
+        at: u64,
+    },
+    /// A region freed whose bus addresses a PCI function has (E36).
+    #[error("device {device}: the region at {at:#x} freed, and a PCI function has its bus addresses")]
+    FreeExported {
+        /// The device.
+        device: usize,
+        /// The device address.
+        at: u64,
+    },
     /// A slot that is no memory of the device's, or whose addresses do not belong together.
     #[error("device {device}: {call:?} with slot {slot}: {why}")]
     Slot {
@@ -368,6 +384,8 @@ impl Violation {
             | Violation::FreeUnder { device, .. }
             | Violation::MapHost { device, .. }
             | Violation::NoPeer { device, .. }
+            | Violation::DmaOfMapping { device, .. }
+            | Violation::FreeExported { device, .. }
             | Violation::Slot { device, .. }
             | Violation::Part { device, .. }
             | Violation::EntryAfterUnload { device, .. }
