@@ -2,14 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueHint};
+use clap_complete::Shell;
 
 use crate::members::Members;
-use crate::{output, size};
+use crate::{help, output, size};
 
 /// Lists the devices of this machine, and runs functions of images on them.
 #[derive(Debug, Parser)]
-#[command(name = "rig", version, about, max_term_width = 100)]
+#[command(name = "rig", version, max_term_width = 100, after_long_help = help::text("rig"))]
 pub struct Program {
     /// What to do.
     #[command(subcommand)]
@@ -22,8 +23,14 @@ pub enum Command {
     /// Lists every device that opens, with its facts, and why the others do not
     Devices(Devices),
     /// Runs a function of an image on a device
-    #[command(after_long_help = RUN_HELP)]
+    #[command(after_long_help = help::text("run"))]
     Run(Run),
+    /// Prints a script that lets a shell complete rig's commands, options, devices and files
+    #[command(after_long_help = help::text("completions"))]
+    Completions(Completions),
+    /// Prints a man page, or writes them all to a folder
+    #[command(after_long_help = help::text("man"))]
+    Man(Man),
 }
 
 /// `rig devices`.
@@ -38,37 +45,57 @@ pub struct Devices {
 #[derive(Debug, Args)]
 pub struct Run {
     /// The image: a binary for the device, such as an object that a compiler made for the host's cores
+    #[arg(value_hint = ValueHint::FilePath)]
     pub image: PathBuf,
     /// The function of the image
+    #[arg(value_hint = ValueHint::Other)]
     pub function: String,
     /// The device, by its name in `rig devices`
     #[arg(long, value_name = "NAME", default_value = "CORES")]
     pub device: String,
     /// The groups along each axis
-    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = size::parse_axes)]
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = size::parse_axes, value_hint = ValueHint::Other)]
     pub grid: [u32; 3],
     /// The threads of a group along each axis
-    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = size::parse_axes, default_value = "1")]
+    #[arg(long, value_name = "X[,Y[,Z]]", value_parser = size::parse_axes, default_value = "1", value_hint = ValueHint::Other)]
     pub group: [u32; 3],
     /// The bytes of memory that the threads of each group share, beside what the function declares
-    #[arg(long, value_name = "BYTES", value_parser = size::parse_u32, default_value = "0")]
+    #[arg(long, value_name = "BYTES", value_parser = size::parse_u32, default_value = "0", value_hint = ValueHint::Other)]
     pub group_memory: u32,
     /// The buffers and scalars.
     #[command(flatten)]
     pub members: Members,
     /// Write a buffer to a file once the function has run, as raw values or as .npy; without a slot, the last buffer
     /// that the function may write
-    #[arg(long, value_name = "[SLOT:]FILE", value_parser = output::parse)]
+    #[arg(long, value_name = "[SLOT:]FILE", value_parser = output::parse, value_hint = ValueHint::FilePath)]
     pub out: Vec<output::Output>,
     /// Print the first N values of every buffer that the function may write
-    #[arg(long, value_name = "N", value_parser = size::parse)]
+    #[arg(long, value_name = "N", value_parser = size::parse, value_hint = ValueHint::Other)]
     pub print: Option<u64>,
-    /// Run N times, each on what the one before left, and print the median and the spread of the times
-    #[arg(long, value_name = "N", value_parser = repeats)]
+    /// Run N times, each on what the one before left, and print the median and the spread of the times, each from the
+    /// launch to the end of the wait for it
+    #[arg(long, value_name = "N", value_parser = repeats, value_hint = ValueHint::Other)]
     pub repeat: Option<u32>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// `rig completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    pub shell: Shell,
+}
+
+/// `rig man`.
+#[derive(Debug, Args)]
+pub struct Man {
+    /// The command that the page is about; without one, rig itself
+    pub command: Option<String>,
+    /// Write the page of rig and that of every command to a folder, which is made if it is not there
+    #[arg(long, value_name = "FOLDER", conflicts_with = "command", value_hint = ValueHint::DirPath)]
+    pub dir: Option<PathBuf>,
 }
 
 fn repeats(text: &str) -> Result<u32, String> {
@@ -77,23 +104,6 @@ fn repeats(text: &str) -> Result<u32, String> {
         runs => Ok(runs),
     }
 }
-
-const RUN_HELP: &str = "\
-The parameters are a C struct of the buffers (a pointer each) and the scalars, in the order of the command line; each \
-stands on the next multiple of its size. The buffers are the slots 0, 1, 2 and on. Types are u8, i8, u16, i16, u32, i32, \
-u64, i64, f32 and f64. Whole numbers may be written 4096, 1_000, 64Ki, 16Mi, 1Gi, and those of scalars also 0xff and -1.
-
-Example: y = 2 x + y over 16 Mi floats, in groups of 4,096:
-
-    cc -O2 -I crates/host/include -c crates/cli/kernels/saxpy.c -o saxpy.o
-    rig run saxpy.o saxpy --grid 4096 --group 4096 --in f32:x.bin --inout f32:y.bin \\
-        --scalar f32:2 --scalar u32:16Mi --out y.npy --print 4 --repeat 20
-
-The function is machine code, and runs with this program's rights: run only images that you trust. One that touches \
-memory which is not its own, as where a size or --group-memory is wrong, may end this program.
-
-Exit codes: 0 done; 1 a file or an image cannot be used; 2 the command line asks for what cannot be; 3 the device was \
-lost; 4 no memory.";
 
 #[cfg(test)]
 mod tests {

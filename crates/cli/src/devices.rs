@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::arguments::Devices;
 use crate::error::Result;
 use crate::open::candidates;
+use crate::size::bytes;
 
 /// How many devices stand side by side in one table, so that it fits a terminal of 100 columns.
 const DEVICES_WIDE: usize = 3;
@@ -182,16 +183,6 @@ fn waits(device: &Opened) -> String {
     }
 }
 
-/// A number of bytes, in the largest binary unit that it has a whole or more of.
-fn bytes(bytes: u64) -> String {
-    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    match UNITS.iter().find(|&&(_, shift)| bytes >> shift > 0) {
-        Some((unit, shift)) if bytes.trailing_zeros() >= *shift => format!("{} {unit}", bytes >> shift),
-        Some((unit, shift)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64),
-        None => format!("{bytes} bytes"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,13 +194,5 @@ mod tests {
         show(&Report { devices: vec![], closed: vec![closed] }, &mut out).unwrap();
         let expected = "no device opens\nMETAL (driver metal) does not open: METAL cannot be opened: no Mac\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
-    }
-
-    #[test]
-    fn bytes_are_shown_in_their_largest_unit() {
-        assert_eq!(bytes(64), "64 bytes");
-        assert_eq!(bytes(65_536), "64 KiB");
-        assert_eq!(bytes(25_000_000_000), "23.3 GiB");
-        assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
     }
 }

@@ -59,6 +59,14 @@ pub enum Error {
         /// The names there are.
         there: String,
     },
+    /// `rig man` of a command that there is not.
+    #[error("rig has no command {name}, so there is no page of it; the commands are {there}")]
+    NoCommand {
+        /// The name.
+        name: String,
+        /// The commands.
+        there: String,
+    },
     /// `--out` names a slot that the command line fills with no buffer.
     #[error("--out {slot}:{} names a slot that no buffer fills: there are {buffers} buffers, from slot 0", path.display())]
     NoSlot {
@@ -91,7 +99,8 @@ impl Error {
     /// memory. 1: anything else, such as a file or an image that cannot be used.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::NoDevice { .. } | Error::NoSlot { .. } | Error::NothingWritten { .. } | Error::TooLarge { .. } => 2,
+            Error::NoDevice { .. } | Error::NoCommand { .. } | Error::NoSlot { .. } => 2,
+            Error::NothingWritten { .. } | Error::TooLarge { .. } => 2,
             Error::Rig(rig::Error::Invalid(_)) => 2,
             Error::Rig(rig::Error::Lost { .. }) => 3,
             Error::Rig(rig::Error::OutOfMemory { .. }) => 4,

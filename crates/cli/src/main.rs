@@ -1,17 +1,22 @@
-//! The program `rig`: lists the devices of the machine, and runs functions of images on them.
+//! The program `rig`: lists the devices of the machine, and runs functions of images on them. It also writes what a shell
+//! and `man` want to know of it.
 //!
 //! One command is one process and one thread of ours. Results go to standard output, as text or (`--json`) as one JSON
 //! value; what went wrong goes to standard error as one sentence, and the exit code says of which kind it is
 //! ([`Error::exit_code`]).
 
 mod arguments;
+mod completions;
 mod devices;
 mod element;
 mod error;
+mod help;
+mod man;
 mod members;
 mod npy;
 mod open;
 mod output;
+mod progress;
 mod run;
 mod size;
 mod timing;
@@ -31,6 +36,8 @@ fn main() -> ExitCode {
     let done = match &program.command {
         Command::Devices(arguments) => devices::devices(arguments, &mut out),
         Command::Run(arguments) => run::run(arguments, &mut out),
+        Command::Completions(arguments) => completions::completions(arguments, &mut out),
+        Command::Man(arguments) => man::man(arguments, &mut out),
     };
     match done.and_then(|()| out.flush().map_err(Error::Print)) {
         Ok(()) => ExitCode::SUCCESS,

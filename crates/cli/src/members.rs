@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 
 use clap::builder::ValueParser;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 
 use crate::element::Element;
 use crate::size;
@@ -153,6 +153,7 @@ impl Args for Members {
             Arg::new(name)
                 .long(name)
                 .value_name(value)
+                .value_hint(if value.ends_with("FILE") { ValueHint::FilePath } else { ValueHint::Other })
                 .help(help)
                 .help_heading("Buffers and scalars, in the order of the function's parameters")
                 .action(ArgAction::Append)

@@ -11,7 +11,8 @@ use crate::arguments::Run;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::members::{BufferSpec, Member, Members};
-use crate::timing::{Timing, human};
+use crate::progress::Progress;
+use crate::timing::Timing;
 use crate::values::{self, Values};
 
 #[derive(Serialize)]
@@ -65,7 +66,9 @@ pub fn run(arguments: &Run, out: &mut impl Write) -> Result<()> {
     let buffers: Vec<Buffer> = specs.iter().map(|spec| values::make(&device, spec)).collect::<Result<_>>()?;
     let (places, params_bytes) = arguments.members.layout();
     let mut run = prepare(&device, &function, arguments, &places, params_bytes)?;
-    let times = launches(&mut run, &buffers.iter().collect::<Vec<_>>(), arguments.repeat.unwrap_or(1))?;
+    let repeats = arguments.repeat.unwrap_or(1);
+    let progress = Progress::new(repeats, !arguments.json);
+    let times = launches(&mut run, &buffers.iter().collect::<Vec<_>>(), repeats, progress)?;
 
     for (output, &slot) in arguments.out.iter().zip(&slots) {
         output.write(specs[slot].element, &buffers[slot])?;
@@ -84,7 +87,7 @@ pub fn run(arguments: &Run, out: &mut impl Write) -> Result<()> {
             .zip(&slots)
             .map(|(output, &slot)| written(&output.path, slot, &specs, &buffers))
             .collect(),
-        timing: arguments.repeat.and_then(|_| Timing::of(times)),
+        timing: arguments.repeat.and_then(|_| Timing::of(times, bytes_of(&buffers))),
     };
     if arguments.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
@@ -128,18 +131,24 @@ fn refs(members: &Members, places: &[usize]) -> Vec<RefSpec> {
 }
 
 /// Launches and waits, one after the other, and gives the time of each.
-fn launches(run: &mut rig::Run, buffers: &[&Buffer], times: u32) -> Result<Vec<Duration>> {
-    (0..times)
-        .map(|_| {
+fn launches(run: &mut rig::Run, buffers: &[&Buffer], times: u32, mut progress: Progress) -> Result<Vec<Duration>> {
+    (1..=times)
+        .map(|done| {
             let start = Instant::now();
             // SAFETY: nothing here can prove what machine code does. Whoever runs this program vouches for the image, and
             // the help says so: it runs with this program's rights, as if it were a program itself.
             #[expect(unsafe_code, reason = "runs the image that the user names")]
             let point = unsafe { run.launch(buffers) }?;
             point.wait()?;
-            Ok(start.elapsed())
+            let end = Instant::now();
+            progress.ended(done, end);
+            Ok(end - start)
         })
         .collect()
+}
+
+fn bytes_of(buffers: &[Buffer]) -> u64 {
+    buffers.iter().map(|buffer| buffer.len() as u64).sum()
 }
 
 fn shown(specs: &[&BufferSpec], buffers: &[Buffer], print: Option<u64>) -> Result<Vec<Shown>> {
@@ -164,16 +173,7 @@ fn show(report: &Report<'_>, out: &mut impl Write) -> Result<()> {
     let (function, device) = (report.function, report.device);
     writeln!(out, "{function} on {device}: {} groups of {} threads", axes(report.groups), axes(report.threads))?;
     if let Some(timing) = report.timing {
-        writeln!(
-            out,
-            "{} runs: median {}, half of them {} to {}, all {} to {}",
-            timing.runs,
-            human(timing.median_ns),
-            human(timing.quarter_ns),
-            human(timing.three_quarters_ns),
-            human(timing.least_ns),
-            human(timing.most_ns)
-        )?;
+        writeln!(out, "{timing}")?;
     }
     for buffer in &report.buffers {
         if let Some(values) = &buffer.values {

@@ -1,4 +1,4 @@
-//! Numbers as the command line takes them: `4096`, `1_000`, `16Mi`.
+//! Numbers as the command line takes them: `4096`, `1_000`, `16Mi`; and numbers of bytes as they are shown.
 
 /// The suffixes, each a power of two.
 const SUFFIXES: [(&str, u32); 4] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40)];
@@ -36,6 +36,16 @@ pub fn parse_axes(text: &str) -> Result<[u32; 3], String> {
     Ok(axes)
 }
 
+/// A number of bytes, in the largest binary unit that it has a whole or more of.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    match UNITS.iter().find(|&&(_, shift)| bytes >> shift > 0) {
+        Some((unit, shift)) if bytes.trailing_zeros() >= *shift => format!("{} {unit}", bytes >> shift),
+        Some((unit, shift)) => format!("{:.1} {unit}", bytes as f64 / (1_u64 << shift) as f64),
+        None => format!("{bytes} bytes"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +77,13 @@ mod tests {
         assert_eq!(parse_axes("64Ki,0,9"), Ok([65536, 0, 9]));
         assert!(parse_axes("1,2,3,4").unwrap_err().contains("more than three axes"));
         assert!(parse_axes("1,").is_err());
+    }
+
+    #[test]
+    fn bytes_are_shown_in_their_largest_unit() {
+        assert_eq!(bytes(64), "64 bytes");
+        assert_eq!(bytes(65_536), "64 KiB");
+        assert_eq!(bytes(25_000_000_000), "23.3 GiB");
+        assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
     }
 }

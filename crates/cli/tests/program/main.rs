@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
+mod completions;
 mod devices;
 mod kernels;
+mod man;
 mod numpy;
+mod progress;
 mod run;

@@ -45,8 +45,14 @@ fn json_says_all_that_the_text_says() {
     assert_eq!(report["buffers"][1]["values"], serde_json::json!([0.0, 11.0, 22.0]));
     assert_eq!(report["files"][1], serde_json::json!({"slot": 1, "file": "y.npy", "count": 10, "type": "f32"}));
     let timing = &report["timing"];
-    assert_eq!(timing["runs"], 5);
-    assert!(timing["least_ns"].as_u64() <= timing["median_ns"].as_u64(), "{timing}");
+    assert_eq!((&timing["runs"], &timing["buffer_bytes"]), (&5.into(), &80.into()));
+    let ns = |name: &str| timing[name].as_u64().unwrap_or_else(|| panic!("{name}: {timing}"));
+    let order = ["least_ns", "quarter_ns", "median_ns", "three_quarters_ns", "most_ns"].map(ns);
+    assert!(order[0] > 0 && order.is_sorted(), "{timing}");
+    assert!((order[0]..=order[4]).contains(&ns("first_ns")), "{timing}");
+    assert_eq!(ns("spread_ns"), order[3] - order[1]);
+    let rate = timing["bytes_per_second"].as_f64().unwrap();
+    assert!((rate * order[2] as f64 / 80e9 - 1.0).abs() < 1e-9, "{timing}");
     assert_eq!(read(&folder.join("x")), (0..10).map(|i| i as f32).collect::<Vec<_>>());
     let bytes = std::fs::read(folder.join("y.npy")).unwrap();
     assert_eq!((bytes.len(), &bytes[..6]), (128 + 40, &b"\x93NUMPY"[..]));
@@ -56,7 +62,23 @@ fn json_says_all_that_the_text_says() {
 fn repeated_runs_print_their_median_and_spread() {
     let (folder, run) = saxpy("repeat");
     let out = rig(&folder, &format!("{run} {GOOD} --repeat 7")).done();
-    assert!(out.contains("7 runs: median ") && out.contains(", half of them ") && out.contains(", all "), "{out}");
+    for words in
+        ["7 runs: median ", ", half of them ", "(spread ", ", all ", ", the first ", "80 bytes of buffers, each"]
+    {
+        assert!(out.contains(words), "{words} is not in\n{out}");
+    }
+    assert!(rig(&folder, &format!("{run} {GOOD} --repeat 1")).done().contains("\n1 run: "));
+    assert!(!rig(&folder, &format!("{run} {GOOD}")).done().contains("run: "), "who asks for no times gets none");
+}
+
+#[test]
+fn what_the_help_says_of_times_names_every_member_of_json() {
+    let (folder, run) = saxpy("times");
+    let report: Value = serde_json::from_str(&rig(&folder, &format!("{run} {GOOD} --repeat 3 --json")).done()).unwrap();
+    let help = rig(&folder, "run --help").done();
+    for name in report["timing"].as_object().unwrap().keys() {
+        assert!(help.contains(name), "{name}");
+    }
 }
 
 #[test]
