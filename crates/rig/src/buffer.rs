@@ -79,15 +79,19 @@ impl Buffer {
 
     /// The bytes of the allocation's region before the buffer's first.
     pub(crate) fn in_region(&self) -> u64 {
+        self.allocation_in_region() + self.offset as u64
+    }
+
+    /// The bytes of the allocation's region before the allocation's first.
+    pub(crate) fn allocation_in_region(&self) -> u64 {
         let mut pool = self.allocation.handle().core.pool.lock();
         let Some(region) = pool.region(&self.allocation) else { return 0 };
         let start = region.location;
-        let before = if start.host.is_null() {
+        if start.host.is_null() {
             self.allocation.device_address - start.device
         } else {
             (self.allocation.host_address.addr() - start.host.addr()) as u64
-        };
-        before + self.offset as u64
+        }
     }
 
     #[inline]

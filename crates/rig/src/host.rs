@@ -109,7 +109,6 @@ unsafe impl HostPages for HostMemory {
 }
 
 /// Memory that was not wrapped: why, and the memory itself. Turns into the error by `?`.
-#[derive(Debug)]
 pub struct NotWrapped<M> {
     /// Why.
     pub error: Error,
@@ -129,7 +128,14 @@ impl<M> fmt::Display for NotWrapped<M> {
     }
 }
 
-impl<M: fmt::Debug> std::error::Error for NotWrapped<M> {}
+// By hand, so that any owner's wrapping can be unwrapped.
+impl<M> fmt::Debug for NotWrapped<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotWrapped").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<M> std::error::Error for NotWrapped<M> {}
 
 /// See [`Buffer::from_host`].
 pub(crate) fn wrap<M: HostPages>(device: &Device, memory: M) -> std::result::Result<Buffer, NotWrapped<M>> {

@@ -109,14 +109,12 @@ pub(crate) fn borrow(buffer: &Buffer, device: &Device) -> Result<Buffer> {
         Found::Not => map(buffer, device)?,
     };
     let borrow = through(buffer, &mapped, device);
-    let at = borrow.slot().device - borrow.offset() as u64;
-    if !at.is_multiple_of(device.facts().alignment as u64) {
+    let (at, alignment) = (borrow.slot().device - borrow.offset() as u64, device.facts().alignment);
+    if !at.is_multiple_of(alignment as u64) {
         return Err(Error::Refused(format!(
-            "{device} reaches this memory of {} at {at:#x}, off its alignment of {} bytes: a buffer of more than {} bytes \
-             has a region of its own",
-            home.core.name,
-            device.facts().alignment,
-            crate::memory::SMALL_MAX
+            "{device} reaches this memory of {} at {at:#x}, off its alignment of {alignment} bytes: make the buffer on {device} \
+             and borrow it for {}, or use copy_to",
+            home.core.name, home.core.name
         )));
     }
     Ok(borrow)
@@ -144,7 +142,7 @@ pub(crate) fn borrow_as_peer(buffer: &Buffer, device: &Device) -> Result<Option<
 
 /// The buffer as the mapping's device reaches it.
 pub(crate) fn through(buffer: &Buffer, mapped: &Mapped, device: &Device) -> Buffer {
-    let device_address = if mapped.location.device == 0 { 0 } else { mapped.location.device + buffer.in_region() };
+    let device_address = if mapped.location.device == 0 { 0 } else { mapped.location.device + buffer.allocation_in_region() };
     let via = Via { handle: Arc::clone(&device.handle), device_address, location: Some(mapped.location) };
     buffer.reached_by(Some(Arc::new(via)))
 }

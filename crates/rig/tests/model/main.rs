@@ -4,7 +4,9 @@
 mod close;
 mod code;
 mod fill;
+mod host_memory;
 mod loss;
 mod order;
 mod reclaim;
+mod sharing;
 mod support;
