@@ -57,7 +57,7 @@ fn buffers_shows_views_copies_and_memory_that_comes_back() {
         &[
             "the squares below 1000 add up to 332833500",
             "without the last ten: 322943115",
-            "on MEMORY: 322943115, copied by way of Host",
+            "on MEMORY: 322943115, copied by way of Peer",
             "invalid: the view 3996..4004 is not inside the 4000 bytes of the buffer",
             "all bytes set: true",
             "in use 64 MiB, cached 0 MiB",

@@ -4,6 +4,7 @@
 mod close;
 mod code;
 mod fill;
+mod future;
 mod host_memory;
 mod loss;
 mod order;
