@@ -4,6 +4,9 @@
 //! shuttle's. A schedule that deadlocks, panics or breaks a promise fails the test, and its seed replays it.
 #![cfg(rig_shuttle)]
 
+use std::future::{Future, IntoFuture};
+use std::task::{Context, Waker};
+
 use rig::{Buffer, Device, Point, Run, write};
 use rig_conformance::model::{Model, Options, Pace, image};
 use rig_edge::WaitFacts;
@@ -297,6 +300,90 @@ fn submits_that_name_the_same_buffers_in_other_orders_never_deadlock() {
             })
             .collect();
         threads.into_iter().for_each(|t| t.join().unwrap());
+        model.assert_clean();
+    });
+}
+
+/// Promises C15, S07.
+#[test]
+fn awaited_points_wake_their_tasks_in_every_schedule_and_cancelled_ones_leave_no_thread_behind() {
+    check(|| {
+        let model = model("SHUTTLE-AWAIT");
+        let a = rig::open(model.opener()).unwrap();
+        let (x, mut adder) = (a.buffer(4).unwrap(), Adder::new(&a));
+        model.device(0).encode_only(true);
+        let points: Vec<_> = (0..2).map(|start| adder.go(&x, start).unwrap()).collect();
+        let tasks: Vec<_> = points
+            .iter()
+            .map(|&point| thread::spawn(move || shuttle::future::block_on(async move { point.await }).unwrap()))
+            .collect();
+        let last = points[1];
+        let cancelled = thread::spawn(move || {
+            let mut future = last.into_future();
+            let _ = std::pin::Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop()));
+        });
+        let waiter = thread::spawn(move || last.wait().unwrap());
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        cancelled.join().unwrap();
+        waiter.join().unwrap();
+        model.assert_clean();
+    });
+}
+
+/// Promises C15, C20, C32.
+#[test]
+fn a_loss_beside_awaits_wakes_every_one_of_them() {
+    check(|| {
+        let model = model("SHUTTLE-AWAIT-LOSS");
+        let (a, b) = (rig::open(model.opener()).unwrap(), rig::open(model.opener()).unwrap());
+        let (x, y) = (a.buffer(4).unwrap(), b.buffer(4).unwrap());
+        let (mut on_a, mut on_b) = (Adder::new(&a), Adder::new(&b));
+        let first = on_a.go(&x, 1).unwrap();
+        on_b.run.after(&[first]);
+        let second = on_b.go(&y, 1).unwrap();
+        let control = model.device(0);
+        let faulter = thread::spawn(move || control.fault("burned"));
+        let tasks: Vec<_> = [first, second]
+            .into_iter()
+            .map(|point| thread::spawn(move || shuttle::future::block_on(async move { point.await })))
+            .collect();
+        let answers: Vec<_> = tasks.into_iter().map(|task| task.join().unwrap()).collect();
+        faulter.join().unwrap();
+        assert!(answers[1].is_err() || answers[0].is_ok(), "{answers:?}");
+        model.assert_clean();
+    });
+}
+
+/// Promises C09, E22, E25, E27.
+#[test]
+fn borrows_beside_a_close_and_a_reclaim_free_each_mapping_once_and_before_its_region() {
+    check(|| {
+        let options = Options::default().waits(WAITS).pace(Pace::Slept).peers();
+        // Devices that copy nothing believe that bytes move, which keeps schedules short.
+        let kinds = rig_edge::Kinds { copy: false, ..rig_edge::Kinds::ALL };
+        let model = Model::with("SHUTTLE-BORROW", options.queues(&[("MODEL:0", kinds)]));
+        let (a, b) = (rig::open(model.opener()).unwrap(), rig::open(model.opener()).unwrap());
+        let x = a.buffer(1 << 16).unwrap();
+        let mut threads = Vec::new();
+        for byte in 0..2 {
+            let (x, b) = (x.clone(), b.clone());
+            threads.push(thread::spawn(move || {
+                if let Ok(borrow) = x.borrow(&b) {
+                    drop(x);
+                    let _ = borrow.memset(byte);
+                }
+            }));
+        }
+        let closer = b.clone();
+        threads.push(thread::spawn(move || closer.close()));
+        drop(x);
+        a.reclaim();
+        a.set_budget(0);
+        threads.into_iter().for_each(|t| t.join().unwrap());
+        drop(b);
+        a.reclaim();
+        a.set_budget(0);
+        drop(a);
         model.assert_clean();
     });
 }
