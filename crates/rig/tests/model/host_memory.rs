@@ -73,7 +73,11 @@ fn the_owner_is_kept_until_no_work_can_use_its_memory() {
     a.control.complete_all();
     assert!(point.reached().unwrap());
     a.device.reclaim();
-    assert_eq!((dropped.load(Ordering::Relaxed), a.control.regions()), (1, regions), "the mapping went, then the owner");
+    assert_eq!(
+        (dropped.load(Ordering::Relaxed), a.control.regions()),
+        (1, regions),
+        "the mapping went, then the owner"
+    );
     a.model.assert_clean();
 }
 
@@ -185,11 +189,8 @@ fn memory_is_given_away_only_where_nobody_else_can_see_it() {
     let a = Bench::new("CLAIMS");
     let x = a.buffer();
     let mut x = x.consume().expect("the only handle");
-    let blocked: [fn(&Buffer) -> Box<dyn std::any::Any>; 3] = [
-        |x| Box::new(x.clone()),
-        |x| Box::new(x.view(0..4).unwrap()),
-        |x| Box::new(x.claim()),
-    ];
+    let blocked: [fn(&Buffer) -> Box<dyn std::any::Any>; 3] =
+        [|x| Box::new(x.clone()), |x| Box::new(x.view(0..4).unwrap()), |x| Box::new(x.claim())];
     for other in blocked {
         let other = other(&x);
         x = x.consume().expect_err("somebody else sees it");

@@ -3,6 +3,7 @@
 
 mod close;
 mod code;
+mod dma;
 mod fill;
 mod future;
 mod host_memory;

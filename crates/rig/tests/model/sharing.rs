@@ -2,7 +2,7 @@
 
 use rig::{CopyPath, Error, write};
 use rig_conformance::NullOpener;
-use rig_conformance::model::{Options, Pace};
+use rig_conformance::model::{Call, Options, Pace};
 use rig_edge::WaitFacts;
 
 use crate::support::{Bench, LEN, counted, invalid, launch, lost, values};
@@ -335,5 +335,49 @@ fn a_fill_borrows_nothing_and_sees_the_borrowing_devices_memory() {
     let (at, refused) = seen.lock().unwrap().unwrap();
     assert!(refused && at != 0);
     b.control.complete_all();
+    a.model.assert_clean();
+}
+
+/// Promise C09.
+#[test]
+fn peers_between_which_bytes_get_lost_are_refused_and_copies_go_another_way() {
+    for (options, what) in
+        [(Options::default().peers_lose_reads(), "reads"), (Options::default().peers_lose_writes(), "writes")]
+    {
+        let (a, b) = two("LOSSY", options.peers().pace(Pace::AtOnce));
+        let (x, y) = (a.device.buffer(1 << 16).unwrap(), b.device.buffer(1 << 16).unwrap());
+        x.memset(5).unwrap();
+        for _ in 0..2 {
+            let why = x.borrow(&b.device).unwrap_err().to_string();
+            assert!(why.contains(what) && why.contains("do not arrive") && why.contains("IOMMU"), "{why}");
+        }
+        assert_eq!(b.control.calls().map_peer, 1, "what was found is remembered");
+        assert_eq!(x.copy_to(&y).unwrap().path, CopyPath::Host);
+        assert!(y.read(|bytes: &[u8]| bytes.iter().all(|b| *b == 5)).unwrap());
+        a.model.assert_clean();
+    }
+}
+
+/// Promises C09, C17, E14.
+#[test]
+fn a_mapping_that_finds_no_memory_makes_rounds_and_one_that_cannot_be_says_why() {
+    let a = Bench::new("NO-ROOM-HOME");
+    let b = Bench::with("NO-ROOM", Options::default().maps_host());
+    let x = a.device.buffer(1 << 16).unwrap();
+    b.control.map_no_memory_next(Call::MapHost, 3);
+    x.borrow(&b.device).unwrap();
+    assert_eq!(b.control.calls().map_host, 4);
+    let y = a.device.buffer(1 << 16).unwrap();
+    b.control.map_no_memory_next(Call::MapHost, 4);
+    assert!(matches!(y.borrow(&b.device), Err(Error::OutOfMemory { bytes: 65536 })));
+    b.control.map_never_next(Call::MapHost, "the moon is full");
+    let why = y.borrow(&b.device).unwrap_err().to_string();
+    assert!(why.contains("the moon is full"), "{why}");
+    y.borrow(&b.device).unwrap();
+    b.control.fault_in(Call::MapHost, "a table burned");
+    let z = a.device.buffer(1 << 16).unwrap();
+    assert_eq!(lost(z.borrow(&b.device)), "a table burned");
+    assert_eq!(a.device.lost(), None);
+    b.model.assert_clean();
     a.model.assert_clean();
 }
