@@ -60,7 +60,9 @@ fn main() -> rig::Result<()> {
     println!("{} is reached before its work may begin: {}", third.value(), third.reached()?);
 
     // A device runs its values one after the other, so a later point says all that the earlier ones say.
-    (0..3).for_each(|_| drop(gate.wait()));
+    for _ in 0..3 {
+        gate.wait();
+    }
     third.wait()?;
     println!("{} was waited for, so 1 and 2 are reached: {}", third.value(), first.reached()? && second.reached()?);
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -29,7 +30,11 @@ fn program(name: &str) -> PathBuf {
 
 /// What an example prints, its arguments given.
 fn run(name: &str, arguments: &[&Path]) -> String {
-    let output = Command::new(program(name)).args(arguments).output().unwrap();
+    printed(name, Command::new(program(name)).args(arguments))
+}
+
+fn printed(name: &str, command: &mut Command) -> String {
+    let output = command.output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && error.is_empty(), "{name} ended with {}: {error}", output.status);
     String::from_utf8(output.stdout).unwrap()
@@ -77,7 +82,6 @@ fn order_is_right_over_two_devices_without_a_wait() {
         &[
             "50 rounds over CORES and MEMORY: 100 launches, and not one wait",
             "a[7] = 14508816805887513759, as it should be: true",
-            "the values of CORES: 1, 2, 3 ...",
             "all reached: true",
         ],
     );
@@ -98,6 +102,104 @@ fn loss_shows_one_reason_everywhere_and_that_the_rest_goes_on() {
             "CORES is open again: the root of 9 is 3",
         ],
     );
+}
+
+/// Promises C13, C14, C15, C31.
+#[test]
+fn timelines_shows_what_a_point_says_and_that_it_outlives_its_device() {
+    prints(
+        &run("timelines", &[]),
+        &[
+            "CORES counts 1, 2, 3",
+            "3 is reached before its work may begin: false",
+            "3 was waited for, so 1 and 2 are reached: true",
+            "MEMORY counts for itself: 1 follows 4 of CORES",
+            "done in the order [1, 2, 3, 4, 5]",
+            "the device is gone, and 4 stays reached: true",
+            "a wait for the work of a closed device: CORES is lost: it was closed; open it again to go on",
+        ],
+    );
+}
+
+/// Promise C11.
+#[test]
+fn steps_is_exact_over_hundreds_of_runs_with_other_buffers_and_parameters() {
+    let out = run("steps", &[]);
+    assert!(out.starts_with("600 steps on CORES, ") && out.contains(" each, of which the submit "), "{out}");
+    prints(&out, &["both plates as they should be: true"]);
+}
+
+/// Promises C16, C17, C18.
+#[test]
+fn reclamation_goes_round_a_hundred_budgets_and_on_after_a_shortage() {
+    prints(
+        &run("reclamation", &[]),
+        &[
+            "dropped before the work began: 8 MiB in use, 0 MiB cached",
+            "the work had its bytes all the same: true",
+            "after the work: 0 MiB in use, 8 MiB cached",
+            "a buffer of the same size: 8 MiB in use, 0 MiB cached",
+            "with 8 MiB of 16 in use, 12 more are refused: no memory for 12582912 bytes: drop buffers, raise the budget, or use \
+             smaller ones",
+            "the other buffer is as it was: true",
+            "12 MiB once the other is dropped: 12 MiB in use, 0 MiB cached",
+            "640 buffers, 1600 MiB in all, never above the budget: true",
+            "under a budget of 1 MiB: 0 MiB in use, 0 MiB cached",
+        ],
+    );
+}
+
+/// What `elf` prints of images that it needs no compiler for.
+const REFUSED: [&str; 2] = [
+    "a text: CORES refuses the image: the image is neither an ELF object nor kernels of rig_host::Kernels",
+    "another machine's object: CORES refuses the image: the object is for an AMD GPU, and host devices run x86-64 and aarch64",
+];
+
+/// Promises C10, H03.
+#[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "the compilers here may make no ELF objects")]
+fn elf_launches_what_a_compiler_makes_and_refuses_the_rest() {
+    let out = run("elf", &[]);
+    prints(&out, &REFUSED);
+    if out.contains("no C compiler is here") {
+        // Written past the capture of the tests, so that it is seen.
+        let _ = writeln!(std::io::stderr(), "skipped elf's object, since there is no cc, gcc or clang here");
+        return;
+    }
+    prints(
+        &out,
+        &[
+            "an object that prints: CORES refuses the image: the object needs `puts`, which a host device does not give",
+            "a wrong name: the image has no function root; it has roots, scale",
+            "bytes of parameters: scale Some(16), roots Some(8)",
+            "a thousand roots on CORES, all as they should be: true",
+        ],
+    );
+    assert!(out.contains("an object cut short: CORES refuses the image: the object is broken or cut short: "), "{out}");
+}
+
+#[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "programs are found otherwise")]
+fn elf_says_so_where_there_is_no_compiler() {
+    let nowhere = Path::new(env!("CARGO_TARGET_TMPDIR")).join("no programs");
+    let out = printed("elf", Command::new(program("elf")).env("PATH", nowhere));
+    prints(&out, &REFUSED);
+    prints(&out, &["no C compiler is here (cc, gcc or clang), so the rest is left out"]);
+}
+
+/// Promises C09, C14, H02.
+#[test]
+fn pipeline_has_its_devices_at_work_at_the_same_time() {
+    let out = run("pipeline", &[]);
+    prints(&out, &["16 blocks through three devices", "every block right and in its place: true"]);
+    // How many devices were at work at the same time, by the clocks of their kernels.
+    let at_once = |what: &str| {
+        let line = out.lines().find(|line| line.starts_with(what)).unwrap();
+        let count = line.split_once(", at most ").and_then(|(_, rest)| rest.strip_suffix(" at work at a time"));
+        count.and_then(|count| count.parse::<u32>().ok()).unwrap()
+    };
+    assert_eq!(at_once("with a wait after each stage: "), 1, "{out}");
+    assert!(at_once("as a pipeline: ") >= 2, "{out}");
 }
 
 /// Promise H02.
