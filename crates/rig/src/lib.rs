@@ -45,6 +45,14 @@
 //! what has completed, waits for what was dropped and still runs, gives the cache back, and only then is
 //! [`Error::OutOfMemory`].
 //!
+//! Memory need not be copied to be shared: [`Buffer::borrow`] gives another device access to it, [`Buffer::from_host`] wraps
+//! host memory, and [`Buffer::consume`] gives an input's memory to a result where nobody else can see it.
+//!
+//! # Waiting
+//!
+//! A submit returns a [`Point`] and waits for no work. [`Point::wait`] blocks; `point.await` does not, on any executor, and one
+//! thread a device serves all that wait so.
+//!
 //! # Loss
 //!
 //! A fault or a hang loses the device once, with one reason. Its points that were reached stay reached, the others are
