@@ -87,7 +87,11 @@ fn main() -> rig::Result<()> {
     // What somebody else can see is never written: the operation makes its own.
     let view = x.view(0..4)?;
     let (y, in_place) = next.of(x)?;
-    println!("with a view in the way: in place: {in_place}, x = {:?}, y = {:?}", view.to_vec()?, y.view(0..4)?.to_vec()?);
+    println!(
+        "with a view in the way: in place: {in_place}, x = {:?}, y = {:?}",
+        view.to_vec()?,
+        y.view(0..4)?.to_vec()?
+    );
 
     // A claim does the same and reads nothing, such as that of a cache that may hand the value out again.
     let claim = y.claim();

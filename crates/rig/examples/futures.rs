@@ -8,6 +8,7 @@
 
 use std::future::IntoFuture;
 use std::pin::pin;
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::executor::block_on;
@@ -17,6 +18,8 @@ use rig_host::{Group, Kernels, Params};
 
 const TASKS: usize = 1000;
 const ROUNDS: usize = 5;
+/// How long the slow kernel takes: long beside a turn of the executor.
+const SLOW_TIME: Duration = Duration::from_millis(20);
 
 /// Counts slot 0 up by one.
 fn count(params: &Params<'_>, _: &Group) {
@@ -25,11 +28,11 @@ fn count(params: &Params<'_>, _: &Group) {
     x[0] += 1;
 }
 
-/// Takes some milliseconds.
+/// Counts as well, in its time.
 fn slow(params: &Params<'_>, _: &Group) {
     // SAFETY: as above.
     let x = unsafe { params.slice_mut::<u32>(0, 0, 1) };
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    std::thread::sleep(SLOW_TIME);
     x[0] += 1;
 }
 

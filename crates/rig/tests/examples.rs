@@ -202,6 +202,49 @@ fn pipeline_has_its_devices_at_work_at_the_same_time() {
     assert!(at_once("as a pipeline: ") >= 2, "{out}");
 }
 
+/// Promise C19.
+#[test]
+fn claims_writes_in_place_where_nobody_else_sees_the_memory() {
+    prints(
+        &run("claims", &[]),
+        &[
+            "100 operations, 100 in place, 0 bytes more",
+            "with a view in the way: in place: false, x = [100.0, 100.0, 100.0, 100.0], y = [101.0, 101.0, 101.0, 101.0]",
+            "with a claim in the way: in place: false",
+            "with nobody in the way: in place: true, z[0] = 103",
+        ],
+    );
+}
+
+/// Promise C15.
+#[test]
+fn futures_serves_a_thousand_tasks_on_one_thread() {
+    prints(
+        &run("futures", &[]),
+        &[
+            "1000 tasks of 5 rounds on one thread: 5000 in all",
+            "other work got its turn while the device was busy: true",
+            "and then the point was reached: x[0] = 1",
+            "after a close: CORES is lost: it was closed; open it again to go on",
+        ],
+    );
+}
+
+/// Promises C08, H05.
+#[test]
+fn host_memory_closes_its_file_once_no_work_can_use_it() {
+    assert_eq!(
+        run("host_memory", &[]).lines().collect::<Vec<_>>(),
+        [
+            "143360 bytes wrapped, 0 of the device's budget used",
+            "the buffer is dropped",
+            "the file is closed",
+            "the file reads: A DEVICE WORKS WHERE THE BYTES ARE",
+            "a megabyte of the program's own, in place: true",
+        ]
+    );
+}
+
 /// Promise H02.
 #[test]
 fn mandelbrot_writes_a_picture_of_the_set() {
