@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rig_edge::erased::erase;
 use rig_edge::{Driver, Facts, Memory, Opener, Timeline, WordIndex, WordSource, Words};
 
-pub(crate) use self::core::{Core, Kept, Retired, SubmissionEnd};
+pub(crate) use self::core::{Core, Kept, Retired, SubmissionEnd, refresh_own_words};
 pub(crate) use self::loss::panic_message;
 pub(crate) use self::stop::sweep_stopped;
 use crate::error::invalid;

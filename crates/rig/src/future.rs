@@ -54,10 +54,12 @@ struct Seat {
 impl Seat {
     /// Leaves the waker with the device. Whether somebody will wake it.
     fn take(core: Arc<Core>, value: u64, waker: &Waker) -> (Seat, bool) {
+        // Before the lock: a waker's clone is the caller's code too.
+        let waker = waker.clone();
         let mut waiting = core.futures.lock();
         waiting.next_seat += 1;
         let key = (value, waiting.next_seat);
-        waiting.wakers.insert(key, waker.clone());
+        waiting.wakers.insert(key, waker);
         if !waiting.served {
             let of = Arc::clone(&core);
             waiting.served = thread::Builder::new().name("rig-futures".into()).spawn(move || serve(&of)).is_ok();

@@ -142,7 +142,8 @@ pub(crate) fn borrow_as_peer(buffer: &Buffer, device: &Device) -> Result<Option<
 
 /// The buffer as the mapping's device reaches it.
 pub(crate) fn through(buffer: &Buffer, mapped: &Mapped, device: &Device) -> Buffer {
-    let device_address = if mapped.location.device == 0 { 0 } else { mapped.location.device + buffer.allocation_in_region() };
+    let device_address =
+        if mapped.location.device == 0 { 0 } else { mapped.location.device + buffer.allocation_in_region() };
     let via = Via { handle: Arc::clone(&device.handle), device_address, location: Some(mapped.location) };
     buffer.reached_by(Some(Arc::new(via)))
 }

@@ -429,6 +429,9 @@ impl Core {
     /// Moves what was dropped and has completed to the cache, and gives callers' memory back.
     pub(crate) fn take_back(&self, all: bool) {
         self.refresh();
+        if all {
+            crate::device::refresh_own_words();
+        }
         let unwrapped = {
             let mut pool = self.pool.lock();
             self.take_back_into(&mut pool, all);

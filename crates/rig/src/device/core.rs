@@ -26,7 +26,7 @@ use crate::image::ImageCode;
 use crate::mapped::Mapped;
 use crate::memory::Pool;
 use crate::peer::Peer;
-use crate::primitive::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::primitive::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::primitive::{Condvar, Mutex, process_wide};
 use crate::timeline::{Lost, Stamp, Timelines, shown, timelines, word_shows};
 use crate::{Error, Result};
@@ -115,8 +115,23 @@ process_wide! {
     fn devices() -> Mutex<Vec<Weak<Core>>> { Mutex::new(Vec::new()) }
 }
 
+/// How many devices with words of their own there have been since the process began.
+static OWN_WORDS: AtomicUsize = AtomicUsize::new(0);
+
+/// Brings the words of all drivers that have their own into the table: memory that such a device borrowed comes back by
+/// them. Nothing where there are none, as nearly everywhere. Called with no lock held.
+pub(crate) fn refresh_own_words() {
+    // ORDERING: Relaxed: a device that opened a moment ago has used nothing yet that its opener does not order.
+    if OWN_WORDS.load(Ordering::Relaxed) > 0 {
+        known().iter().for_each(|core| core.refresh());
+    }
+}
+
 /// Makes the device known to losses and opens.
 pub(super) fn register(core: &Arc<Core>) {
+    if core.own_word {
+        OWN_WORDS.fetch_add(1, Ordering::Relaxed);
+    }
     let mut devices = devices().lock();
     devices.retain(|device| device.strong_count() > 0);
     devices.push(Arc::downgrade(core));

@@ -381,3 +381,20 @@ fn a_mapping_that_finds_no_memory_makes_rounds_and_one_that_cannot_be_says_why()
     b.model.assert_clean();
     a.model.assert_clean();
 }
+
+/// Promises C09, C31, E23.
+#[test]
+fn memory_borrowed_by_a_device_with_a_word_of_its_own_comes_back_by_that_word() {
+    let a = Bench::new("WORD-HOME");
+    let mut b = Bench::with("WORD-OWN", Options::default().maps_host().own_word(5));
+    let x = a.device.buffer(1 << 20).unwrap();
+    let borrowed = x.borrow(&b.device).unwrap();
+    b.iota(&borrowed.view(0..4 * LEN).unwrap(), 1).unwrap();
+    drop((x, borrowed));
+    a.device.reclaim();
+    assert!(a.device.allocated() >= 1 << 20, "its work still runs");
+    b.control.complete_all();
+    a.device.reclaim();
+    assert!(a.device.allocated() < 1 << 20);
+    b.model.assert_clean();
+}
