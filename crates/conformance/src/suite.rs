@@ -36,6 +36,7 @@ pub mod launches;
 pub mod memory;
 pub mod order;
 pub mod reclamation;
+pub mod sharing;
 pub mod stop;
 pub mod threads;
 
@@ -204,6 +205,25 @@ macro_rules! __conformance_cases {
                 threads_load_code_while_others_wait
                 threads_open_and_close
             }
+            sharing {
+                host_memory_is_worked_in_where_it_is_and_its_owner_outlives_the_work
+                host_memory_that_is_not_wrapped_comes_back_unharmed
+                a_raw_wrapping_is_released_once_after_its_work
+                a_wrapped_owner_comes_back_after_a_loss
+                no_pci_function_reaches_what_is_not_the_devices_own
+                a_borrow_is_the_same_memory_and_its_work_is_ordered_both_ways
+                borrows_of_views_and_views_of_borrows_keep_their_bounds
+                a_borrow_outlives_the_handles_that_it_was_made_from
+                borrows_of_wrapped_memory_keep_its_owner_until_their_work_is_done
+                work_through_a_borrow_needs_both_devices
+                copies_between_devices_go_one_of_the_ways_and_say_which
+                threads_borrow_and_work_at_once
+                consume_gives_memory_only_where_nobody_else_sees_it
+                a_kept_object_is_dropped_after_the_work
+                points_are_awaited_by_any_executor
+                typed_buffers_are_buffers_of_elements
+                a_device_gives_its_record_to_its_own_drivers_type_alone
+            }
             direct {
                 facts_are_sound_and_stay
                 regions_are_aligned_and_fresh_ones_are_zero
@@ -214,6 +234,10 @@ macro_rules! __conformance_cases {
                 stop_ends_the_word_and_memory_comes_back_after_it
                 a_queue_wait_holds_work_until_the_word_shows_it
                 two_devices_of_one_opener_are_their_own
+                a_mapping_of_host_memory_is_whole_pages_and_reaches_their_last_word
+                whether_devices_are_peers_is_the_same_before_and_after_a_stop
+                memory_is_mapped_twice_for_a_peer_and_each_mapping_lasts_until_it_is_freed
+                a_pci_function_is_told_how_it_reaches_memory_or_why_it_cannot
             }
         }
     };

@@ -167,12 +167,19 @@ impl ModelDriver {
             if device.shown() != sleep.seen || left.is_zero() {
                 return Ok(());
             }
-            let helped = device.jobs.front().is_some_and(|job| job.value <= sleep.until)
+            let runs = device.jobs.front().is_some_and(|job| job.value <= sleep.until)
                 && device.script.pace == Pace::Slept
-                && sleep.help
                 && device.blocked().is_ok();
-            if helped {
+            if runs && sleep.help {
                 state = self.shared.run_next(state, self.id).0;
+                continue;
+            }
+            if runs && !cfg!(rig_shuttle) {
+                // Not on the thread of the caller, who does not help.
+                drop(state);
+                std::thread::scope(|scope| scope.spawn(|| drop(self.shared.run_next(self.lock(), self.id))).join())
+                    .unwrap_or_default();
+                state = self.lock();
                 continue;
             }
             if device.script.pace == Pace::Seeded {

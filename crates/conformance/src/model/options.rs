@@ -12,7 +12,7 @@ pub enum Pace {
     AtOnce,
     /// When the test steps it.
     Stepped,
-    /// In the driver's sleep, up to the value that is waited for.
+    /// In the driver's sleep, up to the value that is waited for: on the sleeping thread where it helps.
     Slept,
     /// When the seed says: inside any call of the driver.
     Seeded,

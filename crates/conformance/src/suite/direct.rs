@@ -3,6 +3,8 @@
 //! A case here is the caller that the interface describes: it pays every debt of the unsafe calls.
 #![expect(unsafe_code, reason = "the suite calls a driver as rig does")]
 
+mod mapping;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,13 @@ use rig_edge::{
 
 use super::Fixtures;
 use super::kit::not_here;
+
+pub use mapping::{
+    a_mapping_of_host_memory_is_whole_pages_and_reaches_their_last_word,
+    a_pci_function_is_told_how_it_reaches_memory_or_why_it_cannot,
+    memory_is_mapped_twice_for_a_peer_and_each_mapping_lasts_until_it_is_freed,
+    whether_devices_are_peers_is_the_same_before_and_after_a_stop,
+};
 
 /// TIMEOUT: how long a case waits for work of some milliseconds, on a machine that does much else.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -32,6 +32,13 @@ pub trait Fixtures: Sync {
         2_000
     }
 
+    /// The bus address of a PCI function that the case of DMA asks for access for; it never reaches any memory. None where
+    /// the case is only to see that an address which is none is refused. After a driver has given bus addresses its hardware
+    /// does not open again in the process: then run that case in a process of its own.
+    fn dma_function(&self) -> Option<String> {
+        None
+    }
+
     /// Makes the device fault, such as by a kernel that faults, and returns at once. False where it cannot: then the cases
     /// of a loss say so and do nothing.
     fn lose(&self, device: &Device) -> bool {

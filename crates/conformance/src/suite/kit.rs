@@ -1,5 +1,10 @@
 //! What the cases work with: an open device with the suite's kernels, ready to launch.
 
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
 use rig::{Buffer, Device, Error, Function, Image, Point, Result, Run, Submission, read, write};
 
 use super::Fixtures;
@@ -161,6 +166,30 @@ pub(crate) fn lost<T>(answer: Result<T>) -> String {
         Err(Error::Lost { why, .. }) => why.to_string(),
         Err(other) => panic!("Lost was due, not {other:?}"),
         Ok(_) => panic!("Lost was due, not an answer"),
+    }
+}
+
+/// TIMEOUT: how long a future may take, on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs a future on this thread, which sleeps until it is woken.
+pub(crate) fn block_on<T>(future: impl IntoFuture<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Unpark>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = std::pin::pin!(future.into_future());
+    let start = Instant::now();
+    loop {
+        if let Poll::Ready(answer) = future.as_mut().poll(&mut context) {
+            return answer;
+        }
+        let left = PATIENCE.checked_sub(start.elapsed()).expect("the future was not woken");
+        thread::park_timeout(left);
     }
 }
 

@@ -76,6 +76,56 @@ impl Fixtures for Null {
     }
 }
 
+/// The cases of shared memory that look at what work did in it.
+const LOOK_AT_WORK: &[&str] = &[
+    "sharing::host_memory_is_worked_in_where_it_is_and_its_owner_outlives_the_work",
+    "sharing::a_raw_wrapping_is_released_once_after_its_work",
+    "sharing::a_wrapped_owner_comes_back_after_a_loss",
+    "sharing::no_pci_function_reaches_what_is_not_the_devices_own",
+    "sharing::a_borrow_is_the_same_memory_and_its_work_is_ordered_both_ways",
+    "sharing::borrows_of_views_and_views_of_borrows_keep_their_bounds",
+    "sharing::a_borrow_outlives_the_handles_that_it_was_made_from",
+    "sharing::borrows_of_wrapped_memory_keep_its_owner_until_their_work_is_done",
+    "sharing::work_through_a_borrow_needs_both_devices",
+    "sharing::threads_borrow_and_work_at_once",
+    "sharing::consume_gives_memory_only_where_nobody_else_sees_it",
+    "sharing::points_are_awaited_by_any_executor",
+    "sharing::typed_buffers_are_buffers_of_elements",
+    "direct::a_mapping_of_host_memory_is_whole_pages_and_reaches_their_last_word",
+    "direct::memory_is_mapped_twice_for_a_peer_and_each_mapping_lasts_until_it_is_freed",
+];
+
+/// Promises C08, C09, E25, E26.
+#[test]
+fn a_device_that_maps_memory_and_does_no_work_in_it_is_found_by_every_case_that_looks() {
+    let sharing = || Options::default().pace(Pace::AtOnce).peers().maps_host();
+    for name in LOOK_AT_WORK {
+        assert!(passes(name, Models::new(sharing)), "{name}");
+        let idle = |model: &Model| {
+            ["add", "iota", "spin"].into_iter().for_each(|kernel| model.kernel(kernel, |_| Ok(())));
+        };
+        assert!(!passes(name, Models::changed(sharing, idle)), "{name} needs no work");
+    }
+}
+
+/// Promises C09, E25.
+#[test]
+fn peers_between_which_bytes_get_lost_are_found() {
+    fn shape() -> Options {
+        Options::default().pace(Pace::AtOnce)
+    }
+    let name = "direct::memory_is_mapped_twice_for_a_peer_and_each_mapping_lasts_until_it_is_freed";
+    assert!(passes(name, Models::new(|| shape().peers())));
+    assert!(!passes(name, Models::new(|| shape().peers_lose_writes())));
+    // rig finds them itself, and borrows no memory by such a way.
+    for lossy in [|| shape().peers_lose_reads(), || shape().peers_lose_writes()] {
+        for name in LOOK_AT_WORK.iter().filter(|name| name.contains("borrow")) {
+            assert!(passes(name, Models::new(lossy)), "{name}");
+        }
+        assert!(passes("sharing::copies_between_devices_go_one_of_the_ways_and_say_which", Models::new(lossy)));
+    }
+}
+
 /// The cases that a device passes which does no work: those that look at no result of any.
 const NEED_NO_WORK: &[&str] = &[
     "memory::a_buffer_has_its_length_and_its_bytes_are_initialised",
@@ -102,6 +152,19 @@ const NEED_NO_WORK: &[&str] = &[
     "stop::handles_drop_in_any_order",
     "threads::threads_allocate_and_drop",
     "threads::threads_load_code_while_others_wait",
+    "sharing::host_memory_is_worked_in_where_it_is_and_its_owner_outlives_the_work",
+    "sharing::host_memory_that_is_not_wrapped_comes_back_unharmed",
+    "sharing::a_raw_wrapping_is_released_once_after_its_work",
+    "sharing::a_wrapped_owner_comes_back_after_a_loss",
+    "sharing::a_borrow_is_the_same_memory_and_its_work_is_ordered_both_ways",
+    "sharing::borrows_of_views_and_views_of_borrows_keep_their_bounds",
+    "sharing::a_borrow_outlives_the_handles_that_it_was_made_from",
+    "sharing::borrows_of_wrapped_memory_keep_its_owner_until_their_work_is_done",
+    "sharing::work_through_a_borrow_needs_both_devices",
+    "sharing::copies_between_devices_go_one_of_the_ways_and_say_which",
+    "sharing::threads_borrow_and_work_at_once",
+    "sharing::a_kept_object_is_dropped_after_the_work",
+    "sharing::a_device_gives_its_record_to_its_own_drivers_type_alone",
     "direct::facts_are_sound_and_stay",
     "direct::regions_are_aligned_and_fresh_ones_are_zero",
     "direct::the_word_only_rises",
@@ -109,6 +172,10 @@ const NEED_NO_WORK: &[&str] = &[
     "direct::stop_ends_the_word_and_memory_comes_back_after_it",
     "direct::a_queue_wait_holds_work_until_the_word_shows_it",
     "direct::two_devices_of_one_opener_are_their_own",
+    "direct::a_mapping_of_host_memory_is_whole_pages_and_reaches_their_last_word",
+    "direct::whether_devices_are_peers_is_the_same_before_and_after_a_stop",
+    "direct::memory_is_mapped_twice_for_a_peer_and_each_mapping_lasts_until_it_is_freed",
+    "direct::a_pci_function_is_told_how_it_reaches_memory_or_why_it_cannot",
 ];
 
 /// Promise E15.

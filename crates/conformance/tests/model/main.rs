@@ -71,6 +71,10 @@ impl Fixtures for Models {
         3
     }
 
+    fn dma_function(&self) -> Option<String> {
+        Some("0000:41:00.0".into())
+    }
+
     fn lose(&self, device: &rig::Device) -> bool {
         let made = self.made.lock().unwrap();
         let (_, model) = made.iter().find(|(name, _)| name == device.name()).unwrap();
@@ -84,7 +88,7 @@ mod at_once {
     use super::*;
 
     fn fixtures() -> Models {
-        Models::new(|| Options::default().pace(Pace::AtOnce))
+        Models::new(|| Options::default().pace(Pace::AtOnce).maps_host().dma_buf())
     }
 
     rig_conformance::conformance! { fixtures = fixtures }
@@ -98,7 +102,7 @@ mod slept {
     fn fixtures() -> Models {
         Models::new(|| {
             let waits = WaitFacts { stores: true, hosts: true, most: 2 };
-            Options::default().pace(Pace::Slept).waits(waits).depth(4).peers()
+            Options::default().pace(Pace::Slept).waits(waits).depth(4).peers().dma_bus()
         })
     }
 
@@ -112,7 +116,7 @@ mod seeded {
     fn fixtures() -> Models {
         Models::new(|| {
             let waits = WaitFacts { stores: true, hosts: true, most: 2 };
-            Options::default().seed(1).waits(waits).depth(8)
+            Options::default().seed(1).waits(waits).depth(8).maps_host()
         })
     }
 
@@ -125,7 +129,8 @@ mod far {
 
     fn fixtures() -> Models {
         Models::new(|| {
-            Options::default().seed(2).no_host_addresses().placed_code_in(Memory::Mapped).own_word(1000).alignment(4096)
+            let options = Options::default().seed(2).no_host_addresses().placed_code_in(Memory::Mapped);
+            options.own_word(1000).alignment(4096).peers().maps_host()
         })
     }
 
@@ -152,7 +157,7 @@ mod short {
     use super::*;
 
     fn fixtures() -> Models {
-        Models::new(|| Options::default().seed(3).shortages())
+        Models::new(|| Options::default().seed(3).shortages().peers().maps_host())
     }
 
     rig_conformance::conformance! {
