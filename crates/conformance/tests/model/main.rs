@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "all of this is tests")]
 
 mod broken;
+mod drivers;
 mod seeds;
 
 use std::sync::Mutex;

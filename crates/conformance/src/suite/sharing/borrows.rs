@@ -26,7 +26,7 @@ fn borrowed(buffer: &Buffer, device: &Device) -> Option<Buffer> {
 pub fn a_borrow_is_the_same_memory_and_its_work_is_ordered_both_ways<F: Fixtures>(f: &F) {
     let (one, two) = (Kit::new(f), Kit::second(f));
     // Small ones, which share a region, and large ones.
-    for (n, memory) in [(1000, Memory::Device), (1 << 16, Memory::Device), (1 << 16, Memory::Mapped)] {
+    for (n, memory) in [(1000, Memory::Device), (1 << 14, Memory::Device), (1 << 14, Memory::Mapped)] {
         let x = one.device.buffer_in(memory, 4 * n).unwrap();
         let Some(borrow) = borrowed(&x, &two.device) else { return };
         assert!(x.borrow(&one.device).unwrap().device() == one.device, "a device's own memory is its own");
