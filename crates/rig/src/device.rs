@@ -104,6 +104,10 @@ impl Device {
     /// The bytes are initialised and otherwise unspecified: zeros where the host addresses fresh memory, else what an
     /// earlier buffer left. Blocks only where memory must come back first (see the crate's Memory section).
     ///
+    /// A buffer of more than 4 KiB takes its bytes, in whole words, and at most a sixteenth more. Smaller ones share regions
+    /// of 64 KiB by size, in powers of two: those of one size take as many regions as the most of them that lived at one
+    /// time fill, until none of them is left. [`budget`](Device::budget) says when there is room.
+    ///
     /// # Errors
     ///
     /// OutOfMemory after every round of reclamation; Lost; Invalid inside a fill or a kernel.
@@ -135,6 +139,11 @@ impl Device {
     }
 
     /// The bytes that the device may hold in buffers, images' code and the cache.
+    ///
+    /// As long as the driver has the memory, a buffer can be had wherever its bytes and what the others take (see
+    /// [`buffer`](Device::buffer)) fit the budget, whatever was allocated and dropped before: nothing is lost between
+    /// buffers, and the cache makes room. So nine tenths of the budget in buffers of more than 4 KiB can always be had.
+    /// Memory of dropped buffers counts until their work is done, which an allocation waits for.
     pub fn budget(&self) -> u64 {
         self.handle.core.pool.lock().budget
     }

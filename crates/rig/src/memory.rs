@@ -3,43 +3,78 @@
 //! # Invariants
 //!
 //! 1. Everything here is under the device's memory lock, a leaf: no driver is called and no other lock taken under it.
-//! 2. `live + cached` never passes the budget by an allocation: bytes are reserved before the driver is asked (C18).
+//! 2. `live + cached` never passes the budget by an allocation: bytes are reserved before the driver is asked, and what
+//!    makes room for them has gone to the driver before (C18).
 //! 3. A region is in one place: used by one allocation, a slab, the cache, or on its way to the driver.
 //! 4. Memory goes back to the cache only once the words show every stamp of it (C31).
+//! 5. A buffer above [`SMALL_MAX`] takes a region of at most a sixteenth more than its bytes. The exception is one that
+//!    serves a last round because its mapping for a lost device keeps it from going to the driver.
+//! 6. A slab is made only while no other of its class has a free granule. So a class takes no more slabs than the most of
+//!    its buffers that lived at one time fill; one that is empty serves any class.
+//!
+//! So an allocation fails only where its bytes and the most that 5 and 6 let the others take pass the budget, which the
+//! traces of tests/pressure hold against an oracle, or where the driver has no memory.
 //!
 //! # Why this allocator
 //!
-//! Programs of the kind that rig serves allocate the same few sizes again and again, so an exact-size cache of whole
-//! regions (a `BTreeMap` from size to regions, best fit) answers in a lock and a look-up, and never has to merge. Sizes
-//! are rounded to a sixteenth of their power of two, so that sizes that grow a little find what the last one left. Small
-//! buffers share slabs of [`SLAB_BYTES`] in classes of powers of two: a driver's own unit is a page or more, and millions
-//! of small buffers must live. A general allocator over large regions (TLSF, buddies) would pack tighter, but a buffer
-//! would no longer be a region of its own, which mapping it for another device or the host wants.
+//! Programs of the kind that rig serves allocate the same few sizes again and again, so a cache of whole regions (a
+//! `BTreeMap` from size to regions, best fit) answers in a lock and a look-up, and never has to merge. No region is split, so
+//! the only loss is inside a region, and what does not fit can always go back to the driver: no order of allocations and
+//! drops strands memory, as it would in a general allocator over large regions (TLSF, buddies). There a buffer would also be
+//! no region of its own, which mapping it for another device or the host wants. The price is a call of the driver where no
+//! cached region fits.
+//!
+//! Sizes are rounded to a sixteenth of their power of two, so that sizes that grow a little find what the last one left,
+//! and a cached region serves what is up to a sixteenth smaller. At nine tenths of the budget, with the bytes taken for one
+//! asked and the driver allocs of an allocation (docs/performance.md has the rest):
+//!
+//! | a region serves down to | a dozen sizes | any magnitude | uniform |
+//! | --- | --- | --- | --- |
+//! | its own size | 1.01, 0.30 | 1.02, 0.40 | 1.00, 0.98 |
+//! | a sixteenth less | 1.02, 0.31 | 1.03, 0.36 | 1.01, 0.87 |
+//! | a quarter less | 1.02, 0.31 | 1.05, 0.30 | 1.04, 0.69 |
+//!
+//! A quarter would save calls where sizes hardly repeat, but then three quarters of a budget are all that is sure to be had.
+//! With a sixteenth, nine tenths are.
+//!
+//! The last round gives the driver as much of the cache as the allocation lacks, and at least an eighth of it, the fewest
+//! regions first. All of it, as before, took a fifth more driver allocs (0.37 for a dozen sizes).
+//!
+//! Small buffers share slabs of [`SLAB_BYTES`] in classes of powers of two: a driver's own unit is a page or more, and
+//! millions of small buffers must live.
+
+mod rounds;
+mod slab;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr;
 use std::sync::Arc;
 
 use rig_edge::erased::AnyRegion;
-use rig_edge::{Facts, Location, Memory, WORD_BYTES};
+use rig_edge::{Facts, Location, Memory};
 
+pub(crate) use self::slab::SMALL_MAX;
+use self::slab::{SLAB_BYTES, Slab};
+use crate::Result;
 use crate::allocation::{AllocationRef, Dropped, Place};
-use crate::device::{Core, Handle};
+use crate::device::Handle;
 use crate::error::invalid;
 use crate::host::HostOwner;
 use crate::mapped::Mapped;
+use crate::primitive::Condvar;
 use crate::timeline::Stamp;
-use crate::{Error, Result};
-
-/// The bytes of a region that small buffers share: 1,024 of the smallest, in 16 pages of 4 KiB.
-const SLAB_BYTES: usize = 64 * 1024;
-
-/// The largest buffer that shares a region: a sixteenth of it, so that a slab's tail wastes little.
-pub(crate) const SMALL_MAX: usize = SLAB_BYTES / 16;
 
 /// How many tries an allocation makes (C17): as things are, after taking back what has completed, after waiting for what
 /// was dropped and still runs, after giving the cache back.
 pub(crate) const ROUNDS: usize = 4;
+
+/// A buffer above [`SMALL_MAX`] takes at most one part in so many more than its bytes. With a sixteenth, nine tenths of a
+/// budget in such buffers can always be had.
+const SPARE: usize = 16;
+
+/// Where an allocation makes cached regions go to the driver, at least one part in so many of the cache goes, so that not
+/// each of a run of allocations must wait for work before.
+const GIVEN: u64 = 8;
 
 /// How many of the oldest dropped allocations one ordinary allocation looks at, so that it stays cheap while much runs.
 const LOOKED_AT: usize = 16;
@@ -91,55 +126,23 @@ impl Region {
     }
 }
 
-/// The granules of a shared region.
-struct Slab {
-    class: usize,
-    granule: usize,
-    /// Granules that were used and are free again.
-    again: Vec<u16>,
-    /// The first granule that was never used.
-    fresh: u16,
-    used: u16,
-    /// Where the first granule starts: the region may start off the granules' own alignment, and no two granules may share
-    /// a cache line.
-    skip: usize,
-}
-
-impl Slab {
-    fn new(class: usize, granule: usize, location: &Location) -> Slab {
-        let start = if location.host.is_null() { location.device as usize } else { location.host.addr() };
-        let skip = start.next_multiple_of(granule) - start;
-        Slab { class, granule, again: Vec::new(), fresh: 0, used: 0, skip }
-    }
-
-    fn count(&self) -> u16 {
-        ((SLAB_BYTES - self.skip) / self.granule) as u16
-    }
-
-    fn is_full(&self) -> bool {
-        self.used == self.count()
-    }
-
-    fn take(&mut self) -> usize {
-        self.used += 1;
-        let index = self.again.pop().unwrap_or_else(|| {
-            self.fresh += 1;
-            self.fresh - 1
-        });
-        self.skip + usize::from(index) * self.granule
-    }
-}
-
 /// The memory of one device. Guarded by the device's memory lock.
 pub(crate) struct Pool {
     pub(crate) budget: u64,
     pub(crate) live: u64,
     pub(crate) cached: u64,
+    /// Those of the cached bytes that are on their way to the driver.
+    going: u64,
+    /// Told when none is on its way any more.
+    given: Arc<Condvar>,
     granule: usize,
     #[expect(clippy::vec_box, reason = "a region keeps its box from use to use")]
     bins: [BTreeMap<usize, Vec<Box<Region>>>; KINDS],
-    /// Slabs with a free granule, by kind and class. Raw, because allocations point to them too.
+    /// Slabs with a used and a free granule, by kind and class. Raw, because allocations point to them too.
     partial: [Vec<Vec<*mut Region>>; KINDS],
+    /// Slabs of which nothing is used: cached, and for any class.
+    #[expect(clippy::vec_box, reason = "a region keeps its box from use to use")]
+    empty: [Vec<Box<Region>>; KINDS],
     /// Dropped allocations that work may still use, oldest first.
     pending: VecDeque<Dropped>,
     /// Mappings of callers' memory that nothing uses any more, on their way to the driver.
@@ -150,6 +153,16 @@ pub(crate) struct Pool {
 // SAFETY: the raw pointers are regions that this pool owns: made by Box::into_raw, freed by it alone.
 #[expect(unsafe_code, reason = "owned regions that allocations point to as well")]
 unsafe impl Send for Pool {}
+
+/// Cached regions that go to the driver for an allocation.
+struct Trade {
+    #[expect(clippy::vec_box, reason = "a region keeps its box from use to use")]
+    regions: Vec<Box<Region>>,
+    /// The bytes that are reserved for the allocation.
+    bytes: u64,
+    /// The bytes of all the regions.
+    taken: u64,
+}
 
 /// What a try found.
 enum Found {
@@ -168,9 +181,12 @@ impl Pool {
             budget: facts.budget,
             live: 0,
             cached: 0,
+            going: 0,
+            given: Arc::default(),
             granule,
             bins: Default::default(),
             partial: std::array::from_fn(|_| vec![Vec::new(); classes]),
+            empty: Default::default(),
             pending: VecDeque::new(),
             unwrapped: Vec::new(),
         }
@@ -182,27 +198,15 @@ impl Pool {
         (granules * self.granule <= SMALL_MAX).then(|| granules.ilog2() as usize)
     }
 
-    fn find(&mut self, kind: usize, len: usize, round: usize) -> Found {
-        let own_region = round + 1 == ROUNDS;
-        match self.class(len) {
-            Some(class) if !own_region || !self.partial[kind][class].is_empty() => self.find_small(kind, class),
-            _ => self.find_whole(kind, len, round),
-        }
-    }
-
-    fn find_small(&mut self, kind: usize, class: usize) -> Found {
-        let Some(&region) = self.partial[kind][class].last() else {
-            return self.reserve(SLAB_BYTES);
-        };
+    /// Finds what serves a buffer, or reserves bytes for it: of the last try, no more than the buffer's own.
+    fn find(&mut self, kind: usize, len: usize, last: bool) -> Found {
+        let Some(class) = self.class(len) else { return self.find_whole(kind, len, last) };
+        let Some(&region) = self.partial[kind][class].last() else { return self.find_slab(kind, class, len, last) };
         // SAFETY: regions in `partial` are this pool's, and the memory lock, under which this runs, excludes others.
         #[expect(unsafe_code, reason = "a region that allocations point to as well")]
         let of = unsafe { &mut *region };
         // PANIC: only slabs stand in `partial`.
         let slab = of.slab.as_mut().expect("a partial region is a slab");
-        if slab.used == 0 {
-            self.cached -= SLAB_BYTES as u64;
-            self.live += SLAB_BYTES as u64;
-        }
         let offset = slab.take();
         if slab.is_full() {
             self.partial[kind][class].pop();
@@ -210,19 +214,63 @@ impl Pool {
         Found::Place(place(region, &of.location, offset))
     }
 
-    fn find_whole(&mut self, kind: usize, len: usize, round: usize) -> Found {
-        // A much larger region is left for whom it fits: the last round gives it back and makes one of the right size.
-        let fit = self.bins[kind].range(len..=len.saturating_add(len / 4)).next().map(|(&size, _)| size);
+    fn find_slab(&mut self, kind: usize, class: usize, len: usize, last: bool) -> Found {
+        if let Some(mut region) = self.empty[kind].pop() {
+            let granule = self.granule << class;
+            // PANIC: only slabs stand in `empty`.
+            region.slab.as_mut().expect("an empty region is a slab").begin(class, granule, &region.location);
+            self.cached -= SLAB_BYTES as u64;
+            self.live += SLAB_BYTES as u64;
+            return Found::Place(self.begin(region));
+        }
+        match self.reserve(SLAB_BYTES) {
+            Found::Full if last => self.find_whole(kind, len, last),
+            found => found,
+        }
+    }
+
+    /// The place of the first buffer in a region that serves it alone or, if it is a slab, others after it.
+    fn begin(&mut self, mut region: Box<Region>) -> Place {
+        let (kind, location) = (region.kind, region.location);
+        let offset = region.slab.as_mut().map_or(0, Slab::take);
+        let shared = region.slab.as_ref().filter(|slab| !slab.is_full()).map(|slab| slab.class);
+        let region = Box::into_raw(region);
+        if let Some(class) = shared {
+            self.add_partial(kind, class, region);
+        }
+        place(region, &location, offset)
+    }
+
+    fn add_partial(&mut self, kind: usize, class: usize, region: *mut Region) {
+        let partial = &mut self.partial[kind][class];
+        // SAFETY: the region is this pool's, the lock is held, and the caller uses no reference into it any more.
+        #[expect(unsafe_code, reason = "a region that allocations point to as well")]
+        if let Some(slab) = unsafe { &mut (*region).slab } {
+            slab.at = partial.len();
+        }
+        partial.push(region);
+    }
+
+    fn find_whole(&mut self, kind: usize, len: usize, last: bool) -> Found {
+        let most = len.saturating_add(len / SPARE);
+        let fit = self.bins[kind].range(len..=most).next().map(|(&size, _)| size);
         let Some(size) = fit else {
-            return self.reserve(if round + 1 == ROUNDS { len } else { rounded(len) });
+            return self.reserve(if last { len } else { rounded(len) });
         };
         let region = self.take_cached(kind, size);
+        self.cached -= size as u64;
         self.live += size as u64;
-        let region = Box::into_raw(region);
-        // SAFETY: just made from a box, and used by nobody else yet.
-        #[expect(unsafe_code, reason = "a region leaves its box for its allocation")]
-        let location = unsafe { &(*region).location };
-        Found::Place(place(region, location, 0))
+        Found::Place(self.begin(region))
+    }
+
+    /// A cached region of at least these bytes, however large, that could not go back to the driver for its mappings' sake.
+    fn find_stuck(&mut self, kind: usize, len: usize) -> Option<Place> {
+        let stuck = |bin: &[Box<Region>]| bin.last().is_some_and(|region| !region.mappings.is_empty());
+        let size = self.bins[kind].range(len..).find(|(_, bin)| stuck(bin)).map(|(&size, _)| size)?;
+        let region = self.take_cached(kind, size);
+        self.cached -= size as u64;
+        self.live += size as u64;
+        Some(self.begin(region))
     }
 
     fn take_cached(&mut self, kind: usize, size: usize) -> Box<Region> {
@@ -232,7 +280,6 @@ impl Pool {
         if bin.is_empty() {
             self.bins[kind].remove(&size);
         }
-        self.cached -= size as u64;
         region
     }
 
@@ -291,15 +338,34 @@ impl Pool {
         } else {
             place.host.addr() - region.location.host.addr()
         };
-        if slab.is_full() {
-            self.partial[region.kind][slab.class].push(place.region);
+        let (kind, class, was_full) = (region.kind, slab.class, slab.is_full());
+        slab.give(offset);
+        if slab.is_empty() {
+            let at = (!was_full).then_some(slab.at);
+            self.set_empty(kind, class, at, place.region);
+        } else if was_full {
+            self.add_partial(kind, class, place.region);
         }
-        slab.again.push(((offset - slab.skip) / slab.granule) as u16);
-        slab.used -= 1;
-        if slab.used == 0 {
-            self.live -= SLAB_BYTES as u64;
-            self.cached += SLAB_BYTES as u64;
+    }
+
+    /// Puts a slab of which nothing is used any more with the cache; `at` is its place among its class, if it has one.
+    fn set_empty(&mut self, kind: usize, class: usize, at: Option<usize>, region: *mut Region) {
+        if let Some(at) = at {
+            let partial = &mut self.partial[kind][class];
+            partial.swap_remove(at);
+            if let Some(&moved) = partial.get(at) {
+                // SAFETY: as in `find`, and it is another region than the one that was taken out.
+                #[expect(unsafe_code, reason = "a region that allocations point to as well")]
+                if let Some(slab) = unsafe { &mut (*moved).slab } {
+                    slab.at = at;
+                }
+            }
         }
+        self.live -= SLAB_BYTES as u64;
+        self.cached += SLAB_BYTES as u64;
+        // SAFETY: no granule is used, so no allocation points to it; it was made by Box::into_raw.
+        #[expect(unsafe_code, reason = "the region returns to its box")]
+        self.empty[kind].push(unsafe { Box::from_raw(region) });
     }
 
     /// Puts a whole region where its origin says.
@@ -319,28 +385,74 @@ impl Pool {
     /// Takes everything cached out, to be given back to the driver. Its bytes still count as cached until then.
     #[expect(clippy::vec_box, reason = "a region keeps its box from use to use")]
     fn take_cache(&mut self) -> Vec<Box<Region>> {
-        let mut out: Vec<_> = self.bins.iter_mut().flat_map(std::mem::take).flat_map(|(_, bin)| bin).collect();
-        for slabs in self.partial.iter_mut().flatten() {
-            slabs.retain(|&region| {
-                // SAFETY: as in `find_small`.
-                #[expect(unsafe_code, reason = "a region that allocations point to as well")]
-                let used = unsafe { (*region).slab.as_ref().is_some_and(|slab| slab.used > 0) };
-                if !used {
-                    // SAFETY: no granule is used, so no allocation points to it; it was made by Box::into_raw.
-                    #[expect(unsafe_code, reason = "the region returns to its box")]
-                    out.push(unsafe { Box::from_raw(region) });
-                }
-                used
-            });
-        }
+        let bins = self.bins.iter_mut().flat_map(std::mem::take).flat_map(|(_, bin)| bin);
+        let out: Vec<_> = bins.chain(self.empty.iter_mut().flat_map(std::mem::take)).collect();
+        self.going += out.iter().map(|region| region.len as u64).sum::<u64>();
         out
+    }
+
+    /// The last round's try for a buffer of that kind, or for code: what serves it or is reserved for it, or the regions that
+    /// are to go for it.
+    fn find_or_trade(&mut self, buffer: Option<usize>, len: usize) -> std::result::Result<Found, Trade> {
+        let Some(kind) = buffer else {
+            return match self.reserve(len) {
+                Found::Full => self.trade(len as u64).map_or(Ok(Found::Full), Err),
+                found => Ok(found),
+            };
+        };
+        // Small buffers get a slab if there can be one, so that the next ones need no round.
+        let slab = self.class(len).is_some();
+        for (last, bytes) in [(false, if slab { SLAB_BYTES } else { len }), (true, len)] {
+            match self.find(kind, len, last) {
+                Found::Full => {}
+                found => return Ok(found),
+            }
+            if let Some(trade) = self.trade(bytes as u64) {
+                return Err(trade);
+            }
+        }
+        Ok(Found::Full)
+    }
+
+    /// Takes cached regions out that are to go to the driver for `bytes` that are not there, and reserves those: the bytes
+    /// count as live from now on, and what the regions have beyond them as cached until they are gone. `None` where the
+    /// budget has no room, or too much of the cache is already on its way.
+    fn trade(&mut self, bytes: u64) -> Option<Trade> {
+        let over = self.live.saturating_add(bytes).saturating_add(self.cached).saturating_sub(self.budget);
+        if self.live.saturating_add(bytes) > self.budget || over > self.cached - self.going {
+            return None;
+        }
+        let over = if over == 0 { 0 } else { over.max((self.cached - self.going) / GIVEN) };
+        let (mut regions, mut taken) = (Vec::new(), 0);
+        while taken < over
+            && let Some(region) = self.take_about(over - taken)
+        {
+            taken += region.len as u64;
+            regions.push(region);
+        }
+        self.live += bytes;
+        self.cached -= taken.min(bytes);
+        self.going += taken - taken.min(bytes);
+        Some(Trade { regions, bytes, taken })
+    }
+
+    /// The smallest cached region of at least `bytes`, or else the largest.
+    fn take_about(&mut self, bytes: u64) -> Option<Box<Region>> {
+        let least = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let sizes = |kind: usize| self.bins[kind].range(least..).next().map(|(&size, _)| (size, kind));
+        let enough = (0..KINDS).filter_map(sizes).min();
+        let largest = || (0..KINDS).filter_map(|kind| Some((*self.bins[kind].last_key_value()?.0, kind))).max();
+        let Some((size, kind)) = enough.or_else(largest) else {
+            return self.empty.iter_mut().find_map(Vec::pop);
+        };
+        Some(self.take_cached(kind, size))
     }
 
     /// Puts a region back that the driver could not be asked to free.
     fn put_back(&mut self, region: Box<Region>) {
         match &region.slab {
             None => self.bins[region.kind].entry(region.len).or_default().push(region),
-            Some(slab) => self.partial[region.kind][slab.class].push(Box::into_raw(region)),
+            Some(_) => self.empty[region.kind].push(region),
         }
     }
 
@@ -387,168 +499,4 @@ pub(crate) fn allocate(handle: &Arc<Handle>, memory: Memory, len: usize) -> Resu
     }
     let place = if len == 0 { Place::NONE } else { core.place(memory, len)? };
     Ok(AllocationRef::new(Arc::clone(handle), len, place))
-}
-
-impl Core {
-    /// Finds memory for `len` bytes, with up to [`ROUNDS`] tries.
-    fn place(&self, memory: Memory, len: usize) -> Result<Place> {
-        let no_memory = Error::OutOfMemory { bytes: len as u64 };
-        let Some(words) = len.checked_next_multiple_of(WORD_BYTES).filter(|&n| n <= isize::MAX as usize) else {
-            return Err(no_memory);
-        };
-        for round in 0..ROUNDS {
-            self.reclaim(round);
-            if let Some(place) = self.try_place(kind(memory), memory, words, round)? {
-                return Ok(place);
-            }
-        }
-        Err(no_memory)
-    }
-
-    /// One round of reclamation, 0 to 3: see [`ROUNDS`].
-    pub(crate) fn reclaim(&self, round: usize) {
-        match round {
-            0 | 1 => self.take_back(round > 0),
-            2 => {
-                let unshown = self.pool.lock().unshown();
-                for stamp in unshown {
-                    crate::wait::wait_shown(stamp);
-                }
-                self.take_back(true);
-            }
-            _ => {
-                self.take_back(true);
-                self.give_cache_back();
-            }
-        }
-        if round > 0 {
-            self.sweep_retired();
-        }
-    }
-
-    /// Moves what was dropped and has completed to the cache, and gives callers' memory back.
-    pub(crate) fn take_back(&self, all: bool) {
-        self.refresh();
-        if all {
-            crate::device::refresh_own_words();
-        }
-        let unwrapped = {
-            let mut pool = self.pool.lock();
-            self.take_back_into(&mut pool, all);
-            !pool.unwrapped.is_empty()
-        };
-        if unwrapped {
-            self.give_wrapped_back();
-        }
-    }
-
-    fn take_back_into(&self, pool: &mut Pool, all: bool) {
-        for mut dropped in self.take_dropped() {
-            if dropped.stamps().all_shown() {
-                pool.cache(dropped.into_place());
-            } else {
-                pool.pending.push_back(dropped);
-            }
-        }
-        pool.take_back(all);
-    }
-
-    /// Gives every cached region back to the driver. True if no memory of dropped buffers is left with rig.
-    pub(crate) fn give_cache_back(&self) -> bool {
-        let regions = self.pool.lock().take_cache();
-        for region in regions {
-            let len = region.len as u64;
-            match self.free_unused(region) {
-                Ok(_) => self.pool.lock().cached -= len,
-                Err(region) => self.pool.lock().put_back(region),
-            }
-        }
-        self.give_wrapped_back();
-        let pool = self.pool.lock();
-        pool.cached == 0 && pool.pending.is_empty() && pool.unwrapped.is_empty()
-    }
-
-    /// Frees a region that no work uses, its mappings first, and gives its origin. Gives the region back if a driver may not
-    /// be called now.
-    pub(crate) fn free_unused(&self, mut region: Box<Region>) -> std::result::Result<Origin, Box<Region>> {
-        region.mappings.retain(|mapped| !mapped.free());
-        if !region.mappings.is_empty() {
-            return Err(region);
-        }
-        // PANIC: others share it only while a buffer keeps the region in use.
-        let any = Arc::into_inner(region.any).expect("an unused region is its pool's alone");
-        match self.free_region(any) {
-            Ok(()) => Ok(region.origin),
-            Err(any) => {
-                region.any = Arc::new(any);
-                Err(region)
-            }
-        }
-    }
-
-    fn try_place(&self, kind: usize, memory: Memory, len: usize, round: usize) -> Result<Option<Place>> {
-        let (bytes, class) = {
-            let mut pool = self.pool.lock();
-            let bytes = match pool.find(kind, len, round) {
-                Found::Place(place) => return Ok(Some(place)),
-                Found::Full => return Ok(None),
-                Found::Reserved(bytes) => bytes,
-            };
-            (bytes, pool.class(len).filter(|_| round + 1 < ROUNDS))
-        };
-        let made = self.counted(|driver| driver.alloc(memory, bytes));
-        let Ok(Some((any, location))) = made else {
-            self.pool.lock().live -= bytes as u64;
-            return made.map(|_| None);
-        };
-        self.check_aligned(&location, bytes)?;
-        let mut pool = self.pool.lock();
-        let granule = pool.granule;
-        let slab = class.map(|class| Slab::new(class, granule << class, &location));
-        let mut region = Box::new(Region { kind, slab, ..Region::new(any, location, bytes, Origin::Made) });
-        let offset = region.slab.as_mut().map_or(0, Slab::take);
-        let shared = region.slab.as_ref().map(|slab| slab.class);
-        let region = Box::into_raw(region);
-        if let Some(class) = shared {
-            pool.partial[kind][class].push(region);
-        }
-        Ok(Some(place(region, &location, offset)))
-    }
-
-    /// A region off the device's alignment is the driver's fault: kernels may not run over it (M12, M18).
-    fn check_aligned(&self, location: &Location, bytes: usize) -> Result<()> {
-        let alignment = self.facts.alignment as u64;
-        if location.device.is_multiple_of(alignment) && (location.host.addr() as u64).is_multiple_of(alignment) {
-            return Ok(());
-        }
-        self.pool.lock().live -= bytes as u64;
-        self.lose(format!(
-            "the driver placed a region at {:#x} (host {:p}), off its alignment of {alignment}",
-            location.device, location.host
-        ));
-        Err(self.lost_error())
-    }
-
-    /// The memory that a driver asks rig to place code in.
-    pub(crate) fn place_code(&self, memory: Memory, len: usize) -> Result<(AnyRegion, Location)> {
-        let len = len.next_multiple_of(WORD_BYTES);
-        for round in 0..ROUNDS {
-            self.reclaim(round);
-            {
-                let mut pool = self.pool.lock();
-                if pool.live + pool.cached + len as u64 > pool.budget {
-                    continue;
-                }
-                pool.live += len as u64;
-            }
-            match self.counted(|driver| driver.alloc(memory, len)) {
-                Ok(Some(made)) => return Ok(made),
-                other => {
-                    self.pool.lock().live -= len as u64;
-                    other?;
-                }
-            }
-        }
-        Err(Error::OutOfMemory { bytes: len as u64 })
-    }
 }
