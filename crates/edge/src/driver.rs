@@ -44,7 +44,8 @@ pub trait Opener {
     fn name(&self) -> String;
 
     /// Opens a new device, also while another of the same name is open or its work still runs. Called with no lock of
-    /// rig's held. The error is the reason, in words that tell a user what to mend.
+    /// rig's held. The error is the reason, in words that tell a user what to mend. After bus addresses of the hardware's
+    /// memory were given away, it is refused: see [`Driver::dma`].
     fn make(&self, timeline: Timeline) -> Result<Self::Driver, String>;
 }
 

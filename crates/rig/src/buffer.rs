@@ -220,7 +220,8 @@ impl Buffer {
     ///
     /// After this the function sees what each value wrote once the value is reached, and later work sees what the function
     /// wrote. rig does not order the function's own accesses: wait for the work before, and for the function after. Once bus
-    /// addresses were given, the memory stays where it is, and in no other buffer, until the process ends.
+    /// addresses were given, the memory stays where it is, and in no other buffer, until the process ends; and the device's
+    /// hardware does not open again in this process.
     ///
     /// # Errors
     ///
