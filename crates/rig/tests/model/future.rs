@@ -208,3 +208,31 @@ fn a_hang_past_the_bound_ends_an_await() {
     let point = a.iota(&y, 1).unwrap();
     assert!(lost(block_on(point.into_future())).contains("its work hung"));
 }
+
+/// A loss that another call finds is told at once, also while the thread that serves futures sits in the driver.
+///
+/// Promises C15, C20.
+#[test]
+fn a_loss_or_a_close_wakes_futures_at_once_whoever_finds_it() {
+    let close = |bench: &Bench| bench.device.close();
+    let lose = |bench: &Bench| {
+        bench.control.fault_in(Call::Alloc, "no more");
+        lost(bench.device.buffer(1 << 20));
+    };
+    for end in [&close as &dyn Fn(&Bench), &lose] {
+        let mut a = Bench::new("AT-ONCE-LOST");
+        let y = a.buffer();
+        let point = a.iota(&y, 1).unwrap();
+        let held = a.control.hold(Call::Sleep);
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let mut future = pin!(point.into_future());
+        assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        held.wait_inside(1);
+        end(&a);
+        wakes.wait(1);
+        assert!(matches!(future.poll(&mut Context::from_waker(&waker)), Poll::Ready(Err(_))));
+        held.release();
+        a.model.assert_clean();
+    }
+}

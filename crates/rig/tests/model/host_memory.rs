@@ -189,8 +189,8 @@ fn memory_is_given_away_only_where_nobody_else_can_see_it() {
     let a = Bench::new("CLAIMS");
     let x = a.buffer();
     let mut x = x.consume().expect("the only handle");
-    let blocked: [fn(&Buffer) -> Box<dyn std::any::Any>; 3] =
-        [|x| Box::new(x.clone()), |x| Box::new(x.view(0..4).unwrap()), |x| Box::new(x.claim())];
+    type See = fn(&Buffer) -> Box<dyn std::any::Any>;
+    let blocked: [See; 3] = [|x| Box::new(x.clone()), |x| Box::new(x.view(0..4).unwrap()), |x| Box::new(x.claim())];
     for other in blocked {
         let other = other(&x);
         x = x.consume().expect_err("somebody else sees it");
