@@ -281,13 +281,16 @@ fn memory_that_a_lost_device_maps_waits_for_that_devices_word() {
 #[test]
 fn a_borrow_of_a_lost_devices_memory_is_lost() {
     let (mut a, mut b) = peers("HOME-LOST");
-    let x = a.buffer();
+    // No work of the lost device stands on x: it is the memory that is gone.
+    let (x, other) = (a.buffer(), a.buffer());
     let borrowed = x.borrow(&b.device).unwrap();
-    let pending = a.iota(&x, 1).unwrap();
+    let pending = a.iota(&other, 1).unwrap();
     a.control.fault("gone");
     lost(pending.wait());
+    let submitted = b.control.submitted();
     assert_eq!(lost(b.iota(&borrowed, 1)), "gone");
     assert_eq!(lost(values(&borrowed)), "gone");
+    assert_eq!(b.control.submitted(), submitted);
     let own = b.buffer();
     b.iota(&own, 1).unwrap();
     b.control.complete_all();
