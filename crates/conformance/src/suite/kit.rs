@@ -1,6 +1,7 @@
 //! What the cases work with: an open device with the suite's kernels, ready to launch.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -170,17 +171,19 @@ pub(crate) fn lost<T>(answer: Result<T>) -> String {
 }
 
 /// TIMEOUT: how long a future may take, on a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs a future on this thread, which sleeps until it is woken.
 pub(crate) fn block_on<T>(future: impl IntoFuture<Output = T>) -> T {
-    struct Unpark(Thread);
+    struct Unpark(Thread, AtomicBool);
     impl Wake for Unpark {
         fn wake(self: Arc<Unpark>) {
+            self.1.store(true, Ordering::SeqCst);
             self.0.unpark();
         }
     }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let unpark = Arc::new(Unpark(thread::current(), AtomicBool::new(false)));
+    let waker = Waker::from(Arc::clone(&unpark));
     let mut context = Context::from_waker(&waker);
     let mut future = std::pin::pin!(future.into_future());
     let start = Instant::now();
@@ -188,8 +191,11 @@ pub(crate) fn block_on<T>(future: impl IntoFuture<Output = T>) -> T {
         if let Poll::Ready(answer) = future.as_mut().poll(&mut context) {
             return answer;
         }
-        let left = PATIENCE.checked_sub(start.elapsed()).expect("the future was not woken");
-        thread::park_timeout(left);
+        // Polled again only once it was woken: a wake that never comes is seen.
+        while !unpark.1.swap(false, Ordering::SeqCst) {
+            let left = PATIENCE.checked_sub(start.elapsed()).expect("the future was not woken");
+            thread::park_timeout(left);
+        }
     }
 }
 
