@@ -198,10 +198,10 @@ impl Pool {
         (granules * self.granule <= SMALL_MAX).then(|| granules.ilog2() as usize)
     }
 
-    /// Finds what serves a buffer, or reserves bytes for it: of the last try, no more than the buffer's own.
-    fn find(&mut self, kind: usize, len: usize, last: bool) -> Found {
-        let Some(class) = self.class(len) else { return self.find_whole(kind, len, last) };
-        let Some(&region) = self.partial[kind][class].last() else { return self.find_slab(kind, class, len, last) };
+    /// Finds what serves a buffer, or reserves bytes for a region that will.
+    fn find(&mut self, kind: usize, len: usize) -> Found {
+        let Some(class) = self.class(len) else { return self.find_whole(kind, len) };
+        let Some(&region) = self.partial[kind][class].last() else { return self.find_slab(kind, class) };
         // SAFETY: regions in `partial` are this pool's, and the memory lock, under which this runs, excludes others.
         #[expect(unsafe_code, reason = "a region that allocations point to as well")]
         let of = unsafe { &mut *region };
@@ -214,7 +214,7 @@ impl Pool {
         Found::Place(place(region, &of.location, offset))
     }
 
-    fn find_slab(&mut self, kind: usize, class: usize, len: usize, last: bool) -> Found {
+    fn find_slab(&mut self, kind: usize, class: usize) -> Found {
         if let Some(mut region) = self.empty[kind].pop() {
             let granule = self.granule << class;
             // PANIC: only slabs stand in `empty`.
@@ -223,10 +223,7 @@ impl Pool {
             self.live += SLAB_BYTES as u64;
             return Found::Place(self.begin(region));
         }
-        match self.reserve(SLAB_BYTES) {
-            Found::Full if last => self.find_whole(kind, len, last),
-            found => found,
-        }
+        self.reserve(SLAB_BYTES)
     }
 
     /// The place of the first buffer in a region that serves it alone or, if it is a slab, others after it.
@@ -251,11 +248,11 @@ impl Pool {
         partial.push(region);
     }
 
-    fn find_whole(&mut self, kind: usize, len: usize, last: bool) -> Found {
+    fn find_whole(&mut self, kind: usize, len: usize) -> Found {
         let most = len.saturating_add(len / SPARE);
         let fit = self.bins[kind].range(len..=most).next().map(|(&size, _)| size);
         let Some(size) = fit else {
-            return self.reserve(if last { len } else { rounded(len) });
+            return self.reserve(rounded(len));
         };
         let region = self.take_cached(kind, size);
         self.cached -= size as u64;
@@ -392,26 +389,26 @@ impl Pool {
     }
 
     /// The last round's try for a buffer of that kind, or for code: what serves it or is reserved for it, or the regions that
-    /// are to go for it.
+    /// are to go for it and for no more than its own bytes.
     fn find_or_trade(&mut self, buffer: Option<usize>, len: usize) -> std::result::Result<Found, Trade> {
-        let Some(kind) = buffer else {
-            return match self.reserve(len) {
-                Found::Full => self.trade(len as u64).map_or(Ok(Found::Full), Err),
-                found => Ok(found),
-            };
-        };
-        // Small buffers get a slab if there can be one, so that the next ones need no round.
-        let slab = self.class(len).is_some();
-        for (last, bytes) in [(false, if slab { SLAB_BYTES } else { len }), (true, len)] {
-            match self.find(kind, len, last) {
+        if let Some(kind) = buffer {
+            match self.find(kind, len) {
                 Found::Full => {}
                 found => return Ok(found),
             }
-            if let Some(trade) = self.trade(bytes as u64) {
+            // Small buffers get a slab if there can be one, so that the next ones need no round.
+            if self.class(len).is_some()
+                && let Some(trade) = self.trade(SLAB_BYTES as u64)
+            {
                 return Err(trade);
             }
         }
-        Ok(Found::Full)
+        self.trade(len as u64).map_or(Ok(Found::Full), Err)
+    }
+
+    /// Whether bytes would fit, but for cached regions that are on their way to the driver.
+    fn is_on_its_way(&self, bytes: u64) -> bool {
+        self.going > 0 && self.live.saturating_add(bytes) <= self.budget
     }
 
     /// Takes cached regions out that are to go to the driver for `bytes` that are not there, and reserves those: the bytes

@@ -50,7 +50,7 @@ impl Core {
         let mut refused = false;
         for round in 0..ROUNDS - 1 {
             self.reclaim(round);
-            let found = self.pool.lock().find(kind, words, false);
+            let found = self.pool.lock().find(kind, words);
             match self.make(memory, words, found)? {
                 Tried::Place(place) => return Ok(place),
                 Tried::Full => {}
@@ -186,10 +186,7 @@ impl Core {
     /// The last round's try: finds what serves a buffer of that kind (or code, which no cached region serves), or reserves
     /// bytes for it, for which cached regions go to the driver.
     fn claim(&self, buffer: Option<usize>, len: usize) -> Found {
-        self.refresh();
-        crate::device::refresh_own_words();
         let mut pool = self.pool.lock();
-        self.take_back_into(&mut pool, true);
         for _ in 0..GOING_WAITS {
             let found = pool.find_or_trade(buffer, len);
             match found {
@@ -197,7 +194,7 @@ impl Core {
                     drop(pool);
                     return self.carry_out(trade);
                 }
-                Ok(Found::Full) if pool.going > 0 => {}
+                Ok(Found::Full) if pool.is_on_its_way(len as u64) => {}
                 Ok(found) => return found,
             }
             let given = Arc::clone(&pool.given);

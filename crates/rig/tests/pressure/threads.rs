@@ -1,9 +1,9 @@
 //! Several threads at once: each asks for no more than its share of the budget, so none may fail, whatever the others do.
 
-use std::sync::Barrier;
+use std::sync::{Barrier, mpsc};
 
 use rig::Buffer;
-use rig_conformance::model::{Model, Options, Pace};
+use rig_conformance::model::{Call, Model, Options, Pace};
 
 use crate::trace::{BUDGET, Random, logarithmic, traces};
 
@@ -38,4 +38,59 @@ fn threads_that_keep_to_their_shares_never_fail() {
         assert_eq!(model.device(0).live_bytes(), device.cached());
         model.assert_clean();
     }
+}
+
+/// Tells that it was dropped.
+struct Tells(mpsc::Sender<()>);
+
+impl Drop for Tells {
+    fn drop(&mut self) {
+        self.0.send(()).unwrap();
+    }
+}
+
+/// Promises C17, C18, C28.
+#[test]
+fn an_allocation_waits_for_what_another_thread_gives_to_the_driver() {
+    let model = Model::with("GOING", Options::default().pace(Pace::AtOnce).budget(BUDGET).capacity(BUDGET));
+    let device = rig::open(model.opener()).unwrap();
+    let control = model.device(0);
+    drop(device.buffer(BUDGET as usize / 4 * 3).unwrap());
+    let held = control.hold(Call::Free);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| device.buffer(BUDGET as usize / 2).unwrap());
+        control.wait_calls(Call::Free, 1);
+        // The rounds of the second drop what this keeps, so that it is known to be beyond the first of them.
+        let (tell, told) = mpsc::channel();
+        drop(device.submission().memset(0, 1).keep(Tells(tell)).make().unwrap());
+        let second = scope.spawn(|| device.buffer(BUDGET as usize / 2).unwrap());
+        told.recv().unwrap();
+        // It would fail now if it were to; whether it gets this far before the free ends changes no result.
+        (0..1000).for_each(|_| std::thread::yield_now());
+        assert!(control.live_bytes() <= BUDGET);
+        drop(held);
+        let both = (first.join().unwrap(), second.join().unwrap());
+        assert_eq!(device.allocated(), BUDGET);
+        drop(both);
+    });
+    model.assert_clean();
+}
+
+/// Promises C17, C18, C28.
+#[test]
+fn what_makes_room_for_one_allocation_is_taken_by_no_other() {
+    let model = Model::with("TAKEN", Options::default().pace(Pace::AtOnce).budget(BUDGET).capacity(BUDGET));
+    let device = rig::open(model.opener()).unwrap();
+    let control = model.device(0);
+    drop(device.buffer(BUDGET as usize).unwrap());
+    let held = control.hold(Call::Free);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| device.buffer(BUDGET as usize / 2).unwrap());
+        control.wait_calls(Call::Free, 1);
+        let other = device.buffer(BUDGET as usize / 4 * 3);
+        assert!(matches!(other, Err(rig::Error::OutOfMemory { .. })), "half is the first one's");
+        drop(held);
+        first.join().unwrap();
+    });
+    model.assert_clean();
 }
