@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //!
-//! 1. Everything here is under the device's memory lock, a leaf: no driver is called and no other lock taken under it.
+//! 1. Everything here is under the device's memory lock, a leaf: no driver is called under it, and no other lock taken but
+//!    that of the list of exported regions.
 //! 2. `live + cached` never passes the budget by an allocation: bytes are reserved before the driver is asked, and what
 //!    makes room for them has gone to the driver before (C18).
 //! 3. A region is in one place: used by one allocation, a slab, the cache, or on its way to the driver.
@@ -61,7 +62,7 @@ use crate::device::Handle;
 use crate::error::invalid;
 use crate::host::HostOwner;
 use crate::mapped::Mapped;
-use crate::primitive::Condvar;
+use crate::primitive::{Condvar, Mutex, process_wide};
 use crate::timeline::Stamp;
 
 /// How many tries an allocation makes (C17): as things are, after taking back what has completed, after waiting for what
@@ -124,6 +125,12 @@ impl Region {
     pub(crate) fn is_shared(&self) -> bool {
         self.slab.is_some()
     }
+}
+
+process_wide! {
+    /// Regions that PCI functions may reach for as long as the process lives, and that no buffer uses any more. Its lock is
+    /// taken under devices' memory locks, and nothing is done under it.
+    fn exported() -> Mutex<Vec<Box<Region>>> { Mutex::new(Vec::new()) }
 }
 
 /// The memory of one device. Guarded by the device's memory lock.
@@ -374,8 +381,7 @@ impl Pool {
                 self.bins[region.kind].entry(region.len).or_default().push(region);
             }
             Origin::Wrapped(_) => self.unwrapped.push(region),
-            // Leaked on purpose: a device function may write it for as long as the process lives.
-            Origin::Exported => std::mem::forget(region),
+            Origin::Exported => exported().lock().push(region),
         }
     }
 
