@@ -422,7 +422,7 @@ impl Pool {
     /// budget has no room, or too much of the cache is already on its way.
     fn trade(&mut self, bytes: u64) -> Option<Trade> {
         let over = self.live.saturating_add(bytes).saturating_add(self.cached).saturating_sub(self.budget);
-        if self.live.saturating_add(bytes) > self.budget || over > self.cached - self.going {
+        if over > self.cached - self.going {
             return None;
         }
         let over = if over == 0 { 0 } else { over.max((self.cached - self.going) / GIVEN) };

@@ -97,3 +97,18 @@ fn an_emptied_shared_region_serves_small_buffers_of_another_size_with_no_driver_
     assert_eq!(player.control.calls().alloc, calls);
     player.finish("another size");
 }
+
+/// Promise C17.
+#[test]
+fn a_small_buffer_under_pressure_shares_a_region_wherever_there_is_room_for_one() {
+    let player = Player::new("SHARES", 0, Options::default().pace(Pace::AtOnce));
+    let device = &player.device;
+    drop(device.buffer(BUDGET as usize).unwrap());
+    let shares = device.buffer(8).unwrap();
+    assert_eq!(device.allocated(), SHARED);
+    let rest = device.buffer(BUDGET as usize - SHARED as usize - 1000).unwrap();
+    let alone = device.buffer(900).unwrap();
+    assert_eq!(device.allocated(), BUDGET - 100, "its own bytes are all that is left");
+    drop((shares, rest, alone));
+    player.finish("a small buffer under pressure");
+}

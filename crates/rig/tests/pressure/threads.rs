@@ -64,7 +64,7 @@ fn an_allocation_waits_for_what_another_thread_gives_to_the_driver() {
         let (tell, told) = mpsc::channel();
         drop(device.submission().memset(0, 1).keep(Tells(tell)).make().unwrap());
         let second = scope.spawn(|| device.buffer(BUDGET as usize / 2).unwrap());
-        told.recv().unwrap();
+        told.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
         // It would fail now if it were to; whether it gets this far before the free ends changes no result.
         (0..1000).for_each(|_| std::thread::yield_now());
         assert!(control.live_bytes() <= BUDGET);
