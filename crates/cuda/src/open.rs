@@ -1,0 +1,101 @@
+//! The opener, and how many GPUs there are.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use rig_edge::{Opener, Timeline};
+
+use crate::facts::facts;
+use crate::fault::{self, reason};
+use crate::gpu::{Gpu, gpu as open_gpu};
+use crate::sys::{Result, api};
+use crate::{Capability, Cuda};
+
+/// How long committed work may leave the word unmoved. TIMEOUT: the longest single kernels of training take seconds, and a
+/// program whose kernels take longer says so by [`GpuOpener::hang`].
+const HANG: Duration = Duration::from_secs(60);
+
+/// How many GPUs CUDA sees here: 0 where there is no driver of NVIDIA's. A GPU that is counted may still not open.
+pub fn count() -> usize {
+    let count = api().ok().and_then(|api| api.device_count().ok());
+    count.map_or(0, |count| count.max(0) as usize)
+}
+
+/// The opener of the GPU `index`, counted from 0: `CUDA`, `CUDA:1` and so on. Never fails: its
+/// [`make`](Opener::make) does.
+pub fn gpu(index: usize) -> GpuOpener {
+    GpuOpener { index, hang: Some(HANG) }
+}
+
+/// Opens devices on one GPU. Each has a stream of its own; all share the GPU's primary context, as everything else in the
+/// process that uses CUDA does.
+#[derive(Clone, Debug)]
+pub struct GpuOpener {
+    index: usize,
+    hang: Option<Duration>,
+}
+
+impl GpuOpener {
+    /// Takes the device for hung once committed work has left its word unmoved for `bound`, or never: a minute without
+    /// this.
+    #[must_use]
+    pub fn hang(self, bound: Option<Duration>) -> GpuOpener {
+        GpuOpener { hang: bound, ..self }
+    }
+}
+
+impl Opener for GpuOpener {
+    type Driver = Cuda;
+
+    fn name(&self) -> String {
+        if self.index == 0 { "CUDA".into() } else { format!("CUDA:{}", self.index) }
+    }
+
+    fn make(&self, timeline: Timeline) -> std::result::Result<Cuda, String> {
+        if let Some(refusal) = fault::refusal() {
+            return Err(refusal);
+        }
+        let api = api()?;
+        let ordinal = i32::try_from(self.index).unwrap_or(i32::MAX);
+        let made = open_gpu(api, ordinal)
+            .and_then(|gpu| make(gpu, timeline, self.hang).map_err(|failure| reason(api, failure)));
+        // An open that met what another device's work broke says what to do about it.
+        made.map_err(|why| fault::refusal().unwrap_or(why))
+    }
+}
+
+fn make(gpu: &'static Gpu, timeline: Timeline, hang: Option<Duration>) -> Result<Cuda> {
+    let facts = facts(gpu, hang)?;
+    let _current = gpu.enter()?;
+    let stream = gpu.api.stream_create()?;
+    let index = timeline.index();
+    let start = timeline.word().load();
+    let cuda = Cuda {
+        gpu,
+        stream,
+        facts,
+        capability: Capability { context: gpu.context().0, stream: stream.0, ordinal: gpu.ordinal },
+        word: timeline.word(),
+        word_at: gpu.word(index),
+        counter_at: gpu.counter(index),
+        last: AtomicU64::new(start),
+        stored: AtomicU64::new(start),
+        stopped: AtomicBool::new(false),
+    };
+    // SAFETY: the stream was just made, and the counter is memory of the GPU's own for this word: no other device has the
+    // word now, and what an earlier one did is done.
+    #[expect(unsafe_code, reason = "writes a counter of rig's own")]
+    unsafe { gpu.api.stream_write_alone(stream, cuda.counter_at, start) }?;
+    Ok(cuda)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn openers_are_named_by_their_gpus() {
+        assert_eq!(gpu(0).name(), "CUDA");
+        assert_eq!(gpu(7).hang(None).name(), "CUDA:7");
+    }
+}
