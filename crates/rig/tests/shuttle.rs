@@ -405,3 +405,24 @@ fn borrows_beside_a_close_and_a_reclaim_free_each_mapping_once_and_before_its_re
         model.assert_clean();
     });
 }
+
+/// Promises C09, E25, E27.
+#[test]
+fn a_device_that_ends_beside_a_region_that_goes_frees_the_mapping_before_the_region() {
+    check(|| {
+        let options = Options::default().waits(WAITS).pace(Pace::Slept).peers();
+        let kinds = rig_edge::Kinds { copy: false, ..rig_edge::Kinds::ALL };
+        let model = Model::with("SHUTTLE-MAPPED", options.queues(&[("MODEL:0", kinds)]));
+        let (a, b) = (rig::open(model.opener()).unwrap(), rig::open(model.opener()).unwrap());
+        let x = a.buffer(1 << 16).unwrap();
+        drop(x.borrow(&b).unwrap());
+        drop(x);
+        a.reclaim();
+        let closer = thread::spawn(move || b.close());
+        a.set_budget(0);
+        closer.join().unwrap();
+        a.set_budget(0);
+        assert_eq!((model.device(0).regions(), model.device(1).regions()), (0, 0));
+        model.assert_clean();
+    });
+}

@@ -50,19 +50,21 @@ impl Core {
         if !first {
             self.gate.close();
         }
+        // If a fill dropped or closed it, the last call to leave, the next sweep or the reaper does what follows. Claimed
+        // before the device stands on the list, so that no other thread's sweep stops it while this close returns.
+        let inside = rig_edge::callback::inside();
+        let claimed = !inside && self.gate.claim_stop();
         super::stop::keep_until_over(self);
         if first {
             propagate();
         }
         self.wake_waiters();
-        if rig_edge::callback::inside() {
-            // A fill dropped or closed it: the last call to leave, the next sweep or the reaper does the rest.
-            return;
-        }
-        if self.gate.claim_stop() {
+        if claimed {
             self.stop();
         }
-        super::sweep_stopped();
+        if !inside {
+            super::sweep_stopped();
+        }
     }
 
     /// Writes the reason, shuts the gate, fails what is not reached. False if the device was lost or closed before.
