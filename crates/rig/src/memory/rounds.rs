@@ -58,10 +58,14 @@ impl Core {
             }
         }
         // As much of the cache as the budget lacks. Where the driver has no memory, nobody knows how much: then all of it.
-        if !refused && let Tried::Place(place) = self.make(memory, words, self.claim(Some(kind), words))? {
-            return Ok(place);
+        if !refused {
+            match self.make(memory, words, self.claim(Some(kind), words))? {
+                Tried::Place(place) => return Ok(place),
+                Tried::Full => {}
+                Tried::Refused => refused = true,
+            }
         }
-        self.reclaim(ROUNDS - 1);
+        self.give_all_back(refused);
         match self.make(memory, words, self.claim(Some(kind), words))? {
             Tried::Place(place) => Ok(place),
             _ => self.pool.lock().find_stuck(kind, words).ok_or(no_memory),
@@ -76,11 +80,16 @@ impl Core {
         match round {
             0 | 1 => self.take_back(round > 0),
             2 => self.wait_for_dropped(),
-            _ => {
-                self.take_back(true);
-                self.give_cache_back();
-                self.wait_for_going();
-            }
+            _ => self.give_all_back(true),
+        }
+    }
+
+    /// Gives the driver all that is not used, and can wait until what other threads give it is there too.
+    fn give_all_back(&self, wait: bool) {
+        self.take_back(true);
+        self.give_cache_back();
+        if wait {
+            self.wait_for_going();
         }
     }
 

@@ -26,7 +26,7 @@ fn powers_of_two_fail_only_where_the_oracle_agrees() {
 /// Promises C17, C18.
 #[test]
 fn uniform_sizes_fail_only_where_the_oracle_agrees() {
-    play(Sizes::Uniform, 8000);
+    play(Sizes::Uniform, 5000);
 }
 
 /// Promises C17, C18.
@@ -44,5 +44,5 @@ fn a_programs_few_sizes_fail_only_where_the_oracle_agrees() {
 /// Promises C17, C18.
 #[test]
 fn growing_sizes_strand_no_memory_in_the_cache() {
-    play(Sizes::Growing, 8000);
+    play(Sizes::Growing, 5000);
 }

@@ -67,7 +67,7 @@ pub struct Player {
 
 impl Player {
     pub fn new(name: &str, seed: u64, options: Options) -> Player {
-        let options = options.budget(BUDGET).capacity(BUDGET).alignment(GRANULE);
+        let options = options.budget(BUDGET).alignment(GRANULE);
         Player::of(&Model::with(&format!("{name}-{seed}"), options), seed)
     }
 

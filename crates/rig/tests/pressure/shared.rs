@@ -86,13 +86,13 @@ fn play(name: &str, options: &Options, steps: usize) {
 /// Promises C09, C16, C17, C18.
 #[test]
 fn peers_work_on_mapped_memory_fails_no_allocation_of_its_owner() {
-    play("peers", &Options::default().peers(), 5000);
+    play("peers", &Options::default().peers(), 4000);
 }
 
 /// Promises C09, C16, C17, C18.
 #[test]
 fn work_on_memory_mapped_by_the_host_fails_no_allocation_of_its_owner() {
-    play("mapped by the host", &Options::default().maps_host(), 5000);
+    play("mapped by the host", &Options::default().maps_host(), 4000);
 }
 
 /// Promises C09, C17, C31.

@@ -52,7 +52,7 @@ impl Drop for Tells {
 /// Promises C17, C18, C28.
 #[test]
 fn an_allocation_waits_for_what_another_thread_gives_to_the_driver() {
-    let model = Model::with("GOING", Options::default().pace(Pace::AtOnce).budget(BUDGET).capacity(BUDGET));
+    let model = Model::with("GOING", Options::default().pace(Pace::AtOnce).budget(BUDGET));
     let device = rig::open(model.opener()).unwrap();
     let control = model.device(0);
     drop(device.buffer(BUDGET as usize / 4 * 3).unwrap());
