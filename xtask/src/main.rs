@@ -6,6 +6,7 @@
 mod bench;
 mod check;
 mod ci;
+mod device;
 mod instructions;
 mod licences;
 mod model;
@@ -59,6 +60,8 @@ enum Task {
         /// What to hand to cargo test in place of the core's tests.
         arguments: Vec<String>,
     },
+    /// Builds what a machine with a GPU runs, and puts it in a folder with one script that runs it there.
+    Device,
     /// How many instructions a submit takes, against its bounds (callgrind).
     Instructions,
     /// Writes beside each promise in docs/promises.md the tests that show it.
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Task::Bench { names } => bench::run(&names),
         Task::Model { arguments } => model::run(&arguments),
         Task::Sanitize { sanitizer, arguments } => sanitize::run(sanitizer, &arguments),
+        Task::Device => device::device(),
         Task::Instructions => instructions::run(),
         Task::Promises { check, missing } => promises::run(check, missing),
         Task::Tidy => tidy::run(),

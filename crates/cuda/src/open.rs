@@ -85,7 +85,7 @@ fn make(gpu: &'static Gpu, timeline: Timeline, hang: Option<Duration>) -> Result
     // SAFETY: the stream was just made, and the counter is memory of the GPU's own for this word: no other device has the
     // word now, and what an earlier one did is done.
     #[expect(unsafe_code, reason = "writes a counter of rig's own")]
-    unsafe { gpu.api.stream_write_alone(stream, cuda.counter_at, start) }?;
+    unsafe { gpu.api.stream_write(stream, cuda.counter_at, start) }?;
     Ok(cuda)
 }
 

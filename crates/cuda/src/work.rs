@@ -180,7 +180,7 @@ impl Cuda {
                 .map_err(|why| format!("part {index}: {why}"))?;
         }
         // SAFETY: the counter and the word last as long as the process; nothing else on the GPU writes them now.
-        unsafe { self.gpu.api.stream_write_alone(self.stream, self.counter_at, value) }.map_err(failed)?;
+        unsafe { self.gpu.api.stream_write(self.stream, self.counter_at, value) }.map_err(failed)?;
         // SAFETY: as above.
         unsafe { self.gpu.api.stream_write(self.stream, self.word_at, value) }.map_err(failed)
     }

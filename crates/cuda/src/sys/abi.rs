@@ -194,10 +194,9 @@ pub(crate) mod function_attribute {
 pub(crate) const STREAM_NON_BLOCKING: u32 = 1;
 /// `CU_STREAM_WAIT_VALUE_GEQ`.
 pub(crate) const WAIT_VALUE_GEQ: u32 = 0;
-/// `CU_STREAM_WRITE_VALUE_DEFAULT`: the write follows a fence over the whole system.
+/// `CU_STREAM_WRITE_VALUE_DEFAULT`: the write follows a fence over the whole system. (An H200 refuses the flag that leaves the
+/// fence out.)
 pub(crate) const WRITE_VALUE_DEFAULT: u32 = 0;
-/// `CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER`.
-pub(crate) const WRITE_VALUE_NO_BARRIER: u32 = 1;
 /// `CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP`, and the same of `CU_MEMHOSTREGISTER`: every context of the
 /// process reaches the memory, by an address.
 pub(crate) const HOST_PORTABLE_MAPPED: u32 = 1 | 2;

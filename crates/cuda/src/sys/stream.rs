@@ -3,9 +3,7 @@
 //! The unsafe ones owe that the stream is alive, and that the addresses are those of memory that stays until the work is
 //! done.
 
-use super::abi::{
-    Function, STREAM_NON_BLOCKING, Stream, WAIT_VALUE_GEQ, WRITE_VALUE_DEFAULT, WRITE_VALUE_NO_BARRIER, extra,
-};
+use super::abi::{Function, STREAM_NON_BLOCKING, Stream, WAIT_VALUE_GEQ, WRITE_VALUE_DEFAULT, extra};
 use super::{Api, Code, Failure, Result, ok};
 
 /// What of a launch is no parameter.
@@ -65,12 +63,6 @@ impl Api {
     pub unsafe fn stream_write(&self, stream: Stream, address: u64, value: u64) -> Result<()> {
         // SAFETY: the caller's promise.
         ok("cuStreamWriteValue64", unsafe { (self.table.stream_write)(stream, address, value, WRITE_VALUE_DEFAULT) })
-    }
-
-    /// Writes the 64 bits at `address` after the stream's earlier work, and orders nothing else.
-    pub unsafe fn stream_write_alone(&self, stream: Stream, address: u64, value: u64) -> Result<()> {
-        // SAFETY: the caller's promise.
-        ok("cuStreamWriteValue64", unsafe { (self.table.stream_write)(stream, address, value, WRITE_VALUE_NO_BARRIER) })
     }
 
     /// Copies between any two addresses of CUDA's address space.

@@ -1,0 +1,113 @@
+//! What runs on a machine with a GPU and without Rust: the tests and the bench of the CUDA driver, built here in release,
+//! and one script that runs them there.
+//!
+//! `cargo xtask device` fills the folder `target-device/`, which git ignores and which is small enough to send. There,
+//! `OUT=results target-device/run.sh` writes what each binary printed to `$OUT`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::shell::{self, cargo, command, run};
+use crate::{Result, shell::root};
+
+/// The folder, in the root.
+const FOLDER: &str = "target-device";
+/// The package.
+const PACKAGE: &str = "rig-cuda";
+/// The most bytes of the folder: what the way there takes.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Runs there. A binary that hangs is ended, and the next one still runs.
+const SCRIPT: &str = r#"#!/bin/sh
+# Runs every test and bench beside this script, and writes what they print to $OUT.
+here=$(cd "$(dirname "$0")" && pwd)
+out=${OUT:-$here/results}
+mkdir -p "$out"
+(date -u; nvidia-smi; uname -a; lscpu | head -20) >"$out/machine.txt" 2>&1
+status=0
+for test in "$here"/test-*; do
+	name=$(basename "$test")
+	timeout 240 "$test" --test-threads=1 --nocapture >"$out/$name.txt" 2>&1
+	code=$?
+	[ $code = 0 ] || status=1
+	echo "$name: $code: $(grep '^test result' "$out/$name.txt" | tail -1)"
+	grep -E 'FAILED|panicked' "$out/$name.txt" | head -20
+done
+for bench in "$here"/bench-*; do
+	name=$(basename "$bench")
+	timeout 240 "$bench" --bench >"$out/$name.txt" 2>&1 || status=1
+	cat "$out/$name.txt"
+done
+exit $status
+"#;
+
+/// Fills the folder.
+pub fn device() -> Result {
+    let folder = root().join(FOLDER);
+    let why = |error: std::io::Error| format!("{} cannot be written: {error}", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(&folder).map_err(why)?;
+    }
+    fs::create_dir_all(&folder).map_err(why)?;
+    for (kind, target) in [("test", "--tests"), ("bench", "--benches")] {
+        let mut build = cargo();
+        build.args(["build", "--release", "-p", PACKAGE, target, "--message-format=json"]);
+        println!("$ cargo build --release -p {PACKAGE} {target}");
+        for (name, binary) in binaries(&shell::output(&mut build, false)?) {
+            if (kind == "bench") == (name == "cuda") {
+                send(&folder, kind, &name, &binary)?;
+            }
+        }
+    }
+    let script = folder.join("run.sh");
+    fs::write(&script, SCRIPT).map_err(why)?;
+    run(command("chmod").arg("+x").arg(&script))?;
+    let bytes = size(&folder).map_err(why)?;
+    if bytes > BYTES_MAX {
+        return Err(format!("{} has {bytes} bytes: at most {BYTES_MAX} travel", folder.display()));
+    }
+    println!("{} has {} KiB: send it, and run its run.sh there", folder.display(), bytes >> 10);
+    Ok(())
+}
+
+/// Copies a binary without what only a debugger reads.
+fn send(folder: &Path, kind: &str, name: &str, binary: &Path) -> Result {
+    let there = folder.join(format!("{kind}-{name}"));
+    run(command("strip").arg("-o").arg(there).arg(binary))
+}
+
+/// The names and paths of the binaries that cargo says it built: its messages are JSON, one a line.
+fn binaries(messages: &str) -> Vec<(String, PathBuf)> {
+    let mut found = Vec::new();
+    for line in messages.lines().filter(|line| line.contains("\"reason\":\"compiler-artifact\"")) {
+        let Some(path) = text_at(line, "\"executable\":\"") else { continue };
+        let target = line.split_once("\"target\":{").map_or("", |(_, target)| target);
+        if let Some(name) = text_at(target, "\"name\":\"") {
+            found.push((name.to_owned(), PathBuf::from(path)));
+        }
+    }
+    found
+}
+
+/// The text that follows `key`, up to its closing quote.
+fn text_at<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    line.split_once(key)?.1.split('"').next()
+}
+
+/// The bytes of a folder's files.
+fn size(folder: &Path) -> std::io::Result<u64> {
+    fs::read_dir(folder)?.map(|entry| entry?.metadata().map(|metadata| metadata.len())).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binaries_are_read_from_cargos_messages() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"rig_cuda"},"executable":null}
+{"reason":"compiler-artifact","target":{"kind":["test"],"name":"faults"},"executable":"/a/faults-1"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(binaries(messages), [("faults".to_owned(), PathBuf::from("/a/faults-1"))]);
+    }
+}
