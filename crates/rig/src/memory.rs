@@ -35,7 +35,7 @@
 //! | a sixteenth less | 1.02, 0.31 | 1.03, 0.36 | 1.01, 0.87 |
 //! | a quarter less | 1.02, 0.31 | 1.05, 0.30 | 1.04, 0.69 |
 //!
-//! A quarter would save calls where sizes hardly repeat, but then three quarters of a budget are all that is sure to be had.
+//! A quarter would save calls where sizes hardly repeat, but then four fifths of a budget are all that is sure to be had.
 //! With a sixteenth, nine tenths are.
 //!
 //! The last round gives the driver as much of the cache as the allocation lacks, and at least an eighth of it, the fewest

@@ -173,6 +173,9 @@ impl Player {
     pub fn finish(mut self, what: &str) -> Report {
         self.held.iter().for_each(Held::check);
         self.held.clear();
+        // What was dropped in flight comes back once its work is done, on whichever device.
+        (0..self.model.opened()).for_each(|index| self.model.device(index).commit_now());
+        self.model.complete_all();
         assert_eq!(self.device.allocated(), self.code);
         self.device.set_budget(0);
         assert_eq!(self.device.cached(), 0);

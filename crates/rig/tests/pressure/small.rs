@@ -48,8 +48,8 @@ fn small_sizes_that_change_fail_only_where_the_oracle_agrees() {
 #[test]
 fn tiny_buffers_under_pressure_keep_their_bytes_and_pack_as_promised() {
     const ROOM: u64 = 4 << 20;
-    // Two and a half million where long traces are asked for.
-    let (_, count) = traces(250_000).next().unwrap();
+    // One and a half million where long traces are asked for.
+    let (_, count) = traces(150_000).next().unwrap();
     let device = rig::open(NullOpener::new("NULL-TINY")).unwrap();
     device.set_budget(ROOM);
     let (mut random, mut oracle) = (Random::new(7), Oracle::new(ROOM, 64));
