@@ -26,7 +26,7 @@ use crate::image::ImageCode;
 use crate::mapped::Mapped;
 use crate::memory::Pool;
 use crate::peer::Peer;
-use crate::primitive::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::primitive::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::primitive::{Condvar, Mutex, process_wide};
 use crate::timeline::{Lost, Stamp, Timelines, shown, timelines, word_shows};
 use crate::{Error, Result};
@@ -116,7 +116,8 @@ process_wide! {
 }
 
 /// How many devices with words of their own there have been since the process began.
-static OWN_WORDS: AtomicUsize = AtomicUsize::new(0);
+// The standard library's also under shuttle: it spans the process, and shuttle's own would be of several tests at once.
+static OWN_WORDS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
 
 /// Brings the words of all drivers that have their own into the table: memory that such a device borrowed comes back by
 /// them. Nothing where there are none, as nearly everywhere. Called with no lock held.
