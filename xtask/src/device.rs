@@ -19,25 +19,41 @@ const BYTES_MAX: u64 = 64 << 20;
 
 /// Runs there. A binary that hangs is ended, and the next one still runs.
 const SCRIPT: &str = r#"#!/bin/sh
-# Runs every test and bench beside this script, and writes what they print to $OUT.
+# Runs every test, example and bench beside this script, and writes what they print to $OUT.
 here=$(cd "$(dirname "$0")" && pwd)
 out=${OUT:-$here/results}
 mkdir -p "$out"
 (date -u; nvidia-smi; uname -a; lscpu | head -20) >"$out/machine.txt" 2>&1
 status=0
+made=$(mktemp -d)
+if command -v nvcc >/dev/null && python3 -c 'import torch' 2>/dev/null; then
+	for kind in ptx cubin fatbin; do
+		nvcc -arch=sm_90 -O3 "--$kind" "$here/real.cu" -o "$made/real.$kind" || status=1
+	done
+	python3 "$here/real.py" "$made" && export RIG_CUDA_NVCC="$made"
+fi
 for test in "$here"/test-*; do
 	name=$(basename "$test")
-	timeout 240 "$test" --test-threads=1 --nocapture >"$out/$name.txt" 2>&1
+	timeout 240 "$test" --test-threads=1 --nocapture >"$made/log" 2>&1
 	code=$?
 	[ $code = 0 ] || status=1
-	echo "$name: $code: $(grep '^test result' "$out/$name.txt" | tail -1)"
-	grep -E 'FAILED|panicked' "$out/$name.txt" | head -20
+	(echo "==== $name: $code"; cat "$made/log") >>"$out/tests.txt"
+	echo "$name: $code: $(grep '^test result' "$made/log" | tail -1)"
+	[ $code = 0 ] || grep -E -A 3 'FAILED|panicked' "$made/log" | head -60
 done
+blas=$(find /opt /usr -name 'libcublas.so.*' 2>/dev/null | head -1)
+for example in "$here"/example-*; do
+	echo "$(basename "$example"):"
+	LD_LIBRARY_PATH="$(dirname "$blas"):$LD_LIBRARY_PATH" timeout 60 "$example" 2>&1 || status=1
+done >"$out/examples.txt"
+cat "$out/examples.txt"
 for bench in "$here"/bench-*; do
 	name=$(basename "$bench")
 	timeout 240 "$bench" --bench >"$out/$name.txt" 2>&1 || status=1
 	cat "$out/$name.txt"
 done
+timeout 240 python3 "$here/frameworks.py" >"$out/frameworks.txt" 2>&1
+cat "$out/frameworks.txt"
 exit $status
 "#;
 
@@ -49,15 +65,20 @@ pub fn device() -> Result {
         fs::remove_dir_all(&folder).map_err(why)?;
     }
     fs::create_dir_all(&folder).map_err(why)?;
-    for (kind, target) in [("test", "--tests"), ("bench", "--benches")] {
+    for (kind, target) in [("test", "--tests"), ("bench", "--benches"), ("example", "--examples")] {
         let mut build = cargo();
         build.args(["build", "--release", "-p", PACKAGE, target, "--message-format=json"]);
         println!("$ cargo build --release -p {PACKAGE} {target}");
         for (name, binary) in binaries(&shell::output(&mut build, false)?) {
+            // Cargo names the library's own tests too where it builds benches.
             if (kind == "bench") == (name == "cuda") {
                 send(&folder, kind, &name, &binary)?;
             }
         }
+    }
+    for name in ["kernels/real.cu", "kernels/real.py", "benches/frameworks.py"] {
+        let from = root().join("crates/cuda").join(name);
+        fs::copy(&from, folder.join(from.file_name().unwrap_or_default())).map_err(why)?;
     }
     let script = folder.join("run.sh");
     fs::write(&script, SCRIPT).map_err(why)?;

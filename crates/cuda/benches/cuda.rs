@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use raw::{Program, RawWord};
 use rig::{Buffer, Device, Memory, Point, Run, read, write};
+use rig_conformance::NullOpener;
 
 const SUITE: &[u8] = include_bytes!("../kernels/suite.ptx");
 /// Buffers to choose from: more than twice what the largest run takes.
@@ -53,6 +54,9 @@ struct Bench {
     memory: Vec<u64>,
     device: Device,
     pool: Vec<Buffer>,
+    /// A device that does nothing, and buffers of it.
+    null: Device,
+    nothing: Vec<Buffer>,
 }
 
 impl Bench {
@@ -65,7 +69,9 @@ impl Bench {
             buffer
         };
         let pool = (0..POOL).map(|_| buffer()).collect();
-        Bench { program, memory, device, pool }
+        let null = rig::open(NullOpener::new("NULL")).expect("the null device");
+        let nothing = (0..POOL).map(|_| null.buffer(BYTES).expect("a buffer")).collect();
+        Bench { program, memory, device, pool, null, nothing }
     }
 
     /// A run of some launches, each of two refs of its own.
@@ -102,6 +108,14 @@ impl Bench {
             Ended::Point(launch(&mut run, &buffers))
         });
         self.row(launches, "rig: the same bytes", reps, || Ended::Point(launch(&mut run, &buffers)));
+        let mut run = self.run(&self.null, launches);
+        let mut from = 0;
+        self.row(launches, "rig's core alone, new buffers", reps, || {
+            from += 2 * launches;
+            buffers.clear();
+            buffers.extend((0..2 * launches).map(|i| &self.nothing[(from + i) % POOL]));
+            Ended::Point(launch(&mut run, &buffers))
+        });
     }
 
     fn by_hand(&self, launches: usize, from: usize, word: &mut RawWord) {

@@ -52,7 +52,9 @@ mod sys;
 mod work;
 
 use std::ffi::c_void;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Instant;
 
 use rig_edge::{
     Code, Dma, Driver, EntryAnswer, Facts, Fault, ImageError, Location, Mapping, Memory, Part, PlanError, Room, Sleep,
@@ -76,8 +78,12 @@ pub struct Cuda {
     word: &'static Word,
     /// The word, as the GPU reaches it.
     word_at: u64,
-    /// Where the GPU counts the values of graphs: as many as the word shows, once the work before it is done.
+    /// Where the GPU counts the values of graphs.
     counter_at: u64,
+    /// What the counter holds once all work that is on the stream is done.
+    counted: AtomicU64,
+    /// At which value sleeps see the word stand, and since when.
+    stands: Mutex<Option<(u64, Instant)>>,
     /// The last value given to `submit`.
     last: AtomicU64,
     /// The last value whose store is on the stream.

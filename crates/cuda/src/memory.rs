@@ -152,7 +152,12 @@ impl Region {
                 // SAFETY: the caller promises that the pages stay until the mapping is freed.
                 unsafe { gpu.api.host_register(address, len) }?;
             }
-            gpu.api.host_device(address)
+            gpu.api.host_device(address).inspect_err(|_| {
+                if !registered.contains_key(&first) {
+                    // SAFETY: registered above, and nobody knows of it.
+                    let _ = unsafe { gpu.api.host_unregister(address) };
+                }
+            })
         });
         match mapped {
             Ok(device) => {

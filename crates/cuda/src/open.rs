@@ -1,5 +1,6 @@
 //! The opener, and how many GPUs there are.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
@@ -70,7 +71,7 @@ fn make(gpu: &'static Gpu, timeline: Timeline, hang: Option<Duration>) -> Result
     let stream = gpu.api.stream_create()?;
     let index = timeline.index();
     let start = timeline.word().load();
-    let cuda = Cuda {
+    Ok(Cuda {
         gpu,
         stream,
         facts,
@@ -78,15 +79,13 @@ fn make(gpu: &'static Gpu, timeline: Timeline, hang: Option<Duration>) -> Result
         word: timeline.word(),
         word_at: gpu.word(index),
         counter_at: gpu.counter(index),
+        // No value: the first graph brings the counter up.
+        counted: AtomicU64::new(u64::MAX),
+        stands: Mutex::new(None),
         last: AtomicU64::new(start),
         stored: AtomicU64::new(start),
         stopped: AtomicBool::new(false),
-    };
-    // SAFETY: the stream was just made, and the counter is memory of the GPU's own for this word: no other device has the
-    // word now, and what an earlier one did is done.
-    #[expect(unsafe_code, reason = "writes a counter of rig's own")]
-    unsafe { gpu.api.stream_write(stream, cuda.counter_at, start) }?;
-    Ok(cuda)
+    })
 }
 
 #[cfg(test)]

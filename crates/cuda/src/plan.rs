@@ -35,6 +35,40 @@ pub(crate) struct Held {
     params: Box<[u8]>,
     /// Room for one launch's.
     stage: Box<[u8]>,
+    /// What the last run asked for, all of which the graph holds; none after a failure.
+    last: Option<Asked>,
+}
+
+/// What a run asked for, as rig gave it: the same again needs no look at the parts.
+#[derive(Debug, Default)]
+struct Asked {
+    blocks: Vec<Block>,
+    params: Vec<u8>,
+    /// Each slot's address and length.
+    slots: Vec<(u64, u64)>,
+}
+
+impl Asked {
+    /// Whether the work asks for the same. Notes what it asks for, where not.
+    fn again(&mut self, work: &Work<'_>) -> bool {
+        let blocks = self.blocks == work.blocks;
+        if !blocks {
+            self.blocks.clear();
+            self.blocks.extend_from_slice(work.blocks);
+        }
+        let params = self.params == work.params;
+        if !params {
+            self.params.clear();
+            self.params.extend_from_slice(work.params);
+        }
+        let asks = || work.slots.iter().map(|slot| (slot.device, slot.len));
+        let slots = self.slots.iter().copied().eq(asks());
+        if !slots {
+            self.slots.clear();
+            self.slots.extend(asks());
+        }
+        blocks && params && slots
+    }
 }
 
 /// What one node of a graph holds.
@@ -102,12 +136,29 @@ impl Held {
             Part::Fill(_) => HeldPart::Fill,
         });
         let parts = parts.collect();
-        Held { parts, params: vec![0; end].into(), stage: vec![0; longest].into() }
+        Held { parts, params: vec![0; end].into(), stage: vec![0; longest].into(), last: None }
+    }
+
+    /// Whether the last run had these grids, which were seen to be within the limits.
+    #[inline]
+    pub fn knows(&self, blocks: &[Block]) -> bool {
+        self.last.as_ref().is_some_and(|last| last.blocks == blocks)
     }
 
     /// Changes what differs from what the work asks for. The parameters of launches have their functions' lengths.
     #[inline]
     pub fn patch(&mut self, parts: &[Part<Cuda>], work: &Work<'_>, graph: &mut impl Patch) -> Result<(), Refusal> {
+        let mut last = self.last.take();
+        if last.get_or_insert_default().again(work) {
+            self.last = last;
+            return Ok(());
+        }
+        self.patch_parts(parts, work, graph)?;
+        self.last = last;
+        Ok(())
+    }
+
+    fn patch_parts(&mut self, parts: &[Part<Cuda>], work: &Work<'_>, graph: &mut impl Patch) -> Result<(), Refusal> {
         for (index, (part, block)) in parts.iter().zip(work.blocks).enumerate() {
             let (done, is_launch) = match part {
                 Part::Launch(launch) => {

@@ -8,12 +8,12 @@ use crate::sys::abi::Code;
 
 /// Writes every call down, and fails those on one node.
 #[derive(Default)]
-struct Asked {
+struct Calls {
     calls: Vec<String>,
     fails: Option<usize>,
 }
 
-impl Asked {
+impl Calls {
     fn note(&mut self, node: usize, call: String) -> Result<(), Failure> {
         self.calls.push(format!("{node}: {call}"));
         if self.fails == Some(node) { Err(Failure { call: "test", code: Code::INVALID_VALUE }) } else { Ok(()) }
@@ -24,7 +24,7 @@ impl Asked {
     }
 }
 
-impl Patch for Asked {
+impl Patch for Calls {
     fn launch(&mut self, node: usize, _: Function, shape: &Shape, params: &mut [u8]) -> Result<(), Failure> {
         let words: Vec<u64> = params.chunks(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap())).collect();
         self.note(node, format!("launch {:?} {:?} {} {words:x?}", shape.groups, shape.threads, shape.group_bytes))
@@ -50,7 +50,7 @@ struct Case {
     params: Vec<u64>,
     slots: Vec<Slot>,
     held: Held,
-    asked: Asked,
+    asked: Calls,
 }
 
 fn slot(device: u64, len: u64) -> Slot {
@@ -74,7 +74,7 @@ impl Case {
         let blocks = vec![block(0), block(24), none, none];
         let slots = vec![slot(0x1000, 64), slot(0x2000, 64), slot(0x3000, 64)];
         let held = Held::new(&parts);
-        Case { parts, blocks, params: vec![0, 7, 4, 8, 5, 0], slots, held, asked: Asked::default() }
+        Case { parts, blocks, params: vec![0, 7, 4, 8, 5, 0], slots, held, asked: Calls::default() }
     }
 
     fn patch(&mut self) -> Result<(), Refusal> {
@@ -156,7 +156,7 @@ fn a_node_whose_change_failed_is_set_again_whatever_it_held() {
     case.params[4] = 6;
     let refusal = case.patch().unwrap_err();
     assert!(refusal.part == 1 && refusal.is_launch);
-    case.asked = Asked::default();
+    case.asked = Calls::default();
     // What the node held before the failure: nobody knows whether it still does.
     case.params[4] = 5;
     assert_eq!(case.asks(), ["1: launch [1, 1, 1] [32, 1, 1] 0 [2008, 5, 3000]"]);
