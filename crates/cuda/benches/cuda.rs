@@ -99,6 +99,17 @@ impl Bench {
             self.by_hand(launches, from, &mut word);
             Ended::Word(&raw const word)
         });
+        let graph = self.program.graph(launches, self.memory[0]);
+        self.row(launches, "by hand: a graph, patched, then write value", reps, || {
+            let from = next(2 * launches);
+            for i in 0..launches {
+                let at = |i: usize| self.memory[(from + i) % POOL];
+                self.program.patch(&graph, i, at(2 * i), at(2 * i + 1));
+            }
+            self.program.launch_graph(self.program.stream, &graph);
+            self.program.end_value(self.program.stream, &mut word);
+            Ended::Word(&raw const word)
+        });
         let mut run = self.run(&self.device, launches);
         let mut buffers: Vec<&Buffer> = Vec::with_capacity(2 * launches);
         self.row(launches, "rig: new buffers", reps, || {

@@ -41,14 +41,22 @@ const PLAIN_AFTER_WAIT_MOST: usize = 2;
 
 /// The shortest nap of a sleep. TIMEOUT: about the shortest that a system's timer gives.
 const NAP_FIRST: Duration = Duration::from_micros(40);
-/// The longest nap of a sleep. TIMEOUT: sixty a second, each ten or twenty microseconds of processor time in a virtual
-/// machine.
-const NAP_LAST: Duration = Duration::from_millis(16);
-/// What part of the time that the word has stood a nap is: how much later than its work a wait may end.
-const NAP_SHARE: u32 = 32;
-/// How often a sleep asks the stream. TIMEOUT: a fault is told this late at most, and CUDA itself takes ten times as long
-/// to find it.
-const ASK_PERIOD: Duration = Duration::from_millis(10);
+/// The longest nap of a sleep. TIMEOUT: forty a second, each ten or twenty microseconds of processor time in a virtual machine.
+const NAP_LAST: Duration = Duration::from_millis(25);
+/// For how long naps are fine. TIMEOUT: copies of a gigabyte take twenty milliseconds.
+const FINE: Duration = Duration::from_millis(32);
+/// What part of the time that the word has stood a nap is, while naps are fine and after: how much later than its work a
+/// wait may end.
+const NAP_SHARES: [u32; 2] = [32, 12];
+/// How often a sleep asks the stream. TIMEOUT: a fault is told this late at most, and CUDA itself takes several times as
+/// long to find it.
+const ASK_PERIOD: Duration = Duration::from_millis(25);
+
+/// How long to nap once the word has stood for some time.
+fn nap(stood: Duration) -> Duration {
+    let [fine, coarse] = NAP_SHARES;
+    (stood / if stood < FINE { fine } else { coarse }).clamp(NAP_FIRST, NAP_LAST)
+}
 
 /// What all runs of a submission share: its graph, or none.
 pub struct Plan {
@@ -292,9 +300,8 @@ impl Cuda {
             if over {
                 return Ok(());
             }
-            let nap = ((now - since) / NAP_SHARE).clamp(NAP_FIRST, NAP_LAST);
             // TIMEOUT: from NAP_FIRST to NAP_LAST, and no longer than is asked for.
-            std::thread::sleep(nap.min(sleep.still - passed));
+            std::thread::sleep(nap(now - since).min(sleep.still - passed));
         }
     }
 
@@ -313,5 +320,24 @@ impl Cuda {
         #[expect(unsafe_code, reason = "asks the stream")]
         let asked = self.gpu.enter().and_then(|_current| unsafe { self.gpu.api.stream_query(self.stream) });
         asked.map(drop).map_err(|failure| fault(self.gpu.api, failure))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Promise C15.
+    #[test]
+    fn a_second_is_two_hundred_naps_and_a_short_wait_ends_little_later_than_its_work() {
+        let (mut stood, mut naps) = (Duration::ZERO, 0);
+        while stood < Duration::from_secs(1) {
+            stood += nap(stood);
+            naps += 1;
+        }
+        assert!(naps <= 200, "{naps}");
+        assert!(nap(Duration::from_millis(5)) < Duration::from_micros(160));
+        assert!(nap(Duration::from_millis(30)) < Duration::from_millis(1));
+        assert_eq!(nap(Duration::from_secs(100)), NAP_LAST);
     }
 }

@@ -50,11 +50,35 @@ raw! {
     );
     write = "cuStreamWriteValue64_v2\0" (Handle, u64, u64, c_uint);
     wait = "cuStreamWaitValue64_v2\0" (Handle, u64, u64, c_uint);
+    graph = "cuGraphCreate\0" (*mut Handle, c_uint);
+    graph_kernel = "cuGraphAddKernelNode_v2\0" (*mut Handle, Handle, *const Handle, usize, *const KernelNode);
+    graph_make = "cuGraphInstantiateWithFlags\0" (*mut Handle, Handle, u64);
+    graph_set = "cuGraphExecKernelNodeSetParams_v2\0" (Handle, Handle, *const KernelNode);
+    graph_launch = "cuGraphLaunch\0" (Handle, Handle);
     copy = "cuMemcpyAsync\0" (u64, u64, usize, Handle);
 }
 
 fn ok(code: c_int) {
     assert_eq!(code, 0, "a call of the raw driver interface failed");
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS_v2`.
+#[repr(C)]
+pub struct KernelNode {
+    function: Handle,
+    groups: [c_uint; 3],
+    threads: [c_uint; 3],
+    group_bytes: c_uint,
+    arguments: *mut Handle,
+    extra: *mut Handle,
+    kernel: Handle,
+    context: Handle,
+}
+
+/// A graph of launches of `add`, one after the other.
+pub struct RawGraph {
+    exec: Handle,
+    nodes: Vec<Handle>,
 }
 
 /// A word of host memory that a stream writes.
@@ -150,6 +174,50 @@ impl Program {
         unsafe {
             ok((self.raw.launch)(self.add, 4, 1, 1, 256, 1, 1, 0, stream, arguments.as_mut_ptr(), null_mut()));
         }
+    }
+
+    /// Calls `then` with a node of `add` over 1,024 floats.
+    fn node<T>(&self, mut x: u64, mut y: u64, then: impl FnOnce(*const KernelNode) -> T) -> T {
+        let mut n = 1024_u32;
+        let mut arguments: [Handle; 3] = [(&raw mut x).cast(), (&raw mut y).cast(), (&raw mut n).cast()];
+        let node = KernelNode {
+            function: self.add,
+            groups: [4, 1, 1],
+            threads: [256, 1, 1],
+            group_bytes: 0,
+            arguments: arguments.as_mut_ptr(),
+            extra: null_mut(),
+            kernel: null_mut(),
+            context: null_mut(),
+        };
+        then(&raw const node)
+    }
+
+    pub fn graph(&self, launches: usize, memory: u64) -> RawGraph {
+        let (mut graph, mut exec, mut nodes) = (null_mut(), null_mut(), Vec::<Handle>::new());
+        // SAFETY: the calls write handles, and get what the calls before them made.
+        unsafe {
+            ok((self.raw.graph)(&raw mut graph, 0));
+            for _ in 0..launches {
+                let mut node = null_mut();
+                let (before, count) = nodes.last().map_or((std::ptr::null(), 0), |last| (std::ptr::from_ref(last), 1));
+                self.node(memory, memory, |of| ok((self.raw.graph_kernel)(&raw mut node, graph, before, count, of)));
+                nodes.push(node);
+            }
+            ok((self.raw.graph_make)(&raw mut exec, graph, 0));
+        }
+        RawGraph { exec, nodes }
+    }
+
+    /// Gives one launch of a graph other memory.
+    pub fn patch(&self, graph: &RawGraph, launch: usize, x: u64, y: u64) {
+        // SAFETY: the graph is alive, and the memory has 1,024 floats.
+        self.node(x, y, |of| unsafe { ok((self.raw.graph_set)(graph.exec, graph.nodes[launch], of)) });
+    }
+
+    pub fn launch_graph(&self, stream: Handle, graph: &RawGraph) {
+        // SAFETY: the graph and the stream are alive.
+        unsafe { ok((self.raw.graph_launch)(graph.exec, stream)) };
     }
 
     pub fn end_value(&self, stream: Handle, word: &mut RawWord) {
