@@ -127,8 +127,10 @@ fn memory_off_the_borrowing_devices_alignment_is_refused() {
     let home = Bench::with("FINE", Options::default().alignment(64).pace(Pace::AtOnce));
     let coarse = Bench::with("COARSE", Options::default().alignment(4096).maps_host());
     let small: Vec<_> = (0..3).map(|_| home.device.buffer(64).unwrap()).collect();
-    let why = small[2].borrow(&coarse.device).unwrap_err().to_string();
-    assert!(why.contains("alignment of 4096"), "{why}");
+    // They lie 64 bytes apart, so at most one of them starts a page.
+    let refused: Vec<_> = small.iter().filter_map(|small| small.borrow(&coarse.device).err()).collect();
+    assert!(refused.len() >= 2, "{refused:?}");
+    assert!(refused.iter().all(|why| why.to_string().contains("alignment of 4096")), "{refused:?}");
 }
 
 /// Promises C07, C09.
