@@ -5,7 +5,7 @@ use std::ffi::CString;
 use rig_edge::{EntryAnswer, EntryFacts, Fault, ImageError};
 
 use crate::container::contain;
-use crate::fault::fault;
+use crate::fault::{fault, sticky};
 use crate::gpu::Gpu;
 use crate::sys::abi::{Code, Function, Module, function_attribute as attribute};
 use crate::sys::{Failure, Result};
@@ -123,7 +123,8 @@ impl Image {
     pub(crate) unsafe fn unload(self, gpu: &Gpu) -> std::result::Result<(), Fault> {
         // SAFETY: `load` loaded it, and the caller promises that nothing runs its code.
         let unloaded = gpu.enter().and_then(|_current| unsafe { gpu.api.module_unload(self.module) });
-        unloaded.map_err(|failure| fault(gpu.api, failure))
+        // What CUDA does not unload now stays until the process ends.
+        unloaded.or_else(|failure| sticky(gpu.api, failure))
     }
 }
 

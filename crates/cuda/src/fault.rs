@@ -45,6 +45,12 @@ pub(crate) fn fault(api: &Api, failure: Failure) -> Fault {
     Fault::new(reason(api, failure))
 }
 
+/// What a failure loses of a call that can do without: everything where it is sticky, and else only what the call was to do.
+#[cold]
+pub(crate) fn sticky(api: &Api, failure: Failure) -> Result<(), Fault> {
+    if failure.code.is_sticky() || has_failed() { Err(fault(api, failure)) } else { Ok(()) }
+}
+
 /// Whether CUDA has failed in this process.
 pub(crate) fn has_failed() -> bool {
     FIRST.0.get().is_some()

@@ -32,9 +32,10 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Makes the graph of some parts for the device; none where CUDA refuses the parts as nodes.
-    pub fn of(cuda: &Cuda, parts: &[Part<Cuda>]) -> std::result::Result<Option<Graph>, PlanError> {
-        match Graph::make(cuda, parts) {
+    /// Makes the graph of some parts for the device, which counts the device's value at its end where it `counts`; none where
+    /// CUDA refuses the parts as nodes.
+    pub fn of(cuda: &Cuda, parts: &[Part<Cuda>], counts: bool) -> std::result::Result<Option<Graph>, PlanError> {
+        match Graph::make(cuda, parts, counts) {
             Ok(graph) => Ok(Some(graph)),
             Err(failure) if failure.code.is_sticky() => Err(PlanError::Fault(fault(cuda.gpu.api, failure))),
             Err(Failure { code: Code::OUT_OF_MEMORY, .. }) => {
@@ -45,7 +46,7 @@ impl Graph {
     }
 
     #[expect(unsafe_code, reason = "calls on a graph of this call's own")]
-    fn make(cuda: &Cuda, parts: &[Part<Cuda>]) -> Result<Graph> {
+    fn make(cuda: &Cuda, parts: &[Part<Cuda>], counts: bool) -> Result<Graph> {
         let gpu = cuda.gpu;
         let _current = gpu.enter()?;
         let nodes = Vec::with_capacity(parts.len());
@@ -56,10 +57,12 @@ impl Graph {
             made.nodes.push(node);
             after = Some(node);
         }
-        let mut params = [cuda.word_at.to_ne_bytes(), cuda.counter_at.to_ne_bytes()].concat();
-        // SAFETY: the graph was made above and is this call's alone; its nodes and the kernel are alive.
-        unsafe { gpu.api.graph_kernel(made.graph, after, gpu.count, &Shape::ONE, &mut params) }?;
-        // SAFETY: as above.
+        if counts {
+            let mut params = [cuda.word_at.to_ne_bytes(), cuda.counter_at.to_ne_bytes()].concat();
+            // SAFETY: the graph was made above and is this call's alone; its nodes and the kernel are alive.
+            unsafe { gpu.api.graph_kernel(made.graph, after, gpu.count, &Shape::ONE, &mut params) }?;
+        }
+        // SAFETY: the graph was made above and is this call's alone.
         made.exec = unsafe { gpu.api.graph_instantiate(made.graph) }?;
         // SAFETY: as above; the stream is alive, since stop does not overlap this call.
         unsafe { gpu.api.exec_upload(made.exec, cuda.stream) }?;

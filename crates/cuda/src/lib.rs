@@ -10,8 +10,8 @@
 //! once: its launches, copies and memsets in their order, and at the end a kernel of one thread that counts the device's
 //! values up and stores the count in the word, which is host memory. A submit compares what it asks for with what the graph
 //! holds, changes the nodes that differ, and launches the graph: new buffers on every run cost some hundred nanoseconds a
-//! launch, and the same ones nothing. Submissions of copies and memsets alone, and those with fills, go to the stream part
-//! by part, and a write of the stream stores the word.
+//! launch, and the same ones nothing. A fill splits the graph around it. Submissions of copies and memsets alone go to the
+//! stream part by part, and a write of the stream stores the word.
 //!
 //! Words of other devices are waited for on the stream.
 //!
@@ -26,8 +26,6 @@
 //!
 //! * Freeing memory waits, in CUDA, for all work of the GPU's context. rig's cache frees only when memory is short, when a
 //!   device ends, and when a program asks for it; while a kernel hangs such a call hangs with it.
-//! * A function that fixes the threads of its groups in its code takes no others: in a submission with launches alone that is
-//!   found before the work is given a value, and in one with fills it loses the device.
 //! * Clusters of groups, cooperative launches and textures are for fills.
 //! * A thread that had no CUDA context current keeps the GPU's primary one after its first call; another's own comes back.
 //!
@@ -46,6 +44,8 @@ mod limits;
 mod memory;
 mod open;
 mod plan;
+mod queue;
+mod sleep;
 mod stop;
 #[expect(unsafe_code, reason = "the boundary to CUDA's library")]
 mod sys;
@@ -65,8 +65,9 @@ pub use code::{Entry, Image};
 use gpu::Gpu;
 pub use memory::Region;
 pub use open::{GpuOpener, count, gpu};
+pub use queue::Encoder;
 use sys::abi::Stream;
-pub use work::{Encoder, Plan};
+pub use work::Plan;
 
 /// A device on an NVIDIA GPU.
 pub struct Cuda {

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rig_edge::{Dma, Fault, Location, Mapping, Memory};
 
-use crate::fault::fault;
+use crate::fault::{fault, sticky};
 use crate::gpu::Gpu;
 use crate::sys::Failure;
 use crate::sys::abi::Code;
@@ -113,8 +113,8 @@ impl Region {
         });
         match made {
             Ok(region) => Ok(Some(region)),
-            Err(Failure { code: Code::OUT_OF_MEMORY, .. }) => Ok(None),
-            Err(failure) => Err(fault(gpu.api, failure)),
+            // Also where CUDA allocates nothing just now, as while another part of the process records a graph.
+            Err(failure) => sticky(gpu.api, failure).map(|()| None),
         }
     }
 
@@ -211,7 +211,8 @@ impl Region {
             }
             Origin::Peer => Ok(()),
         });
-        freed.map_err(|failure| fault(gpu.api, failure))
+        // What CUDA does not take back now stays until the process ends.
+        freed.or_else(|failure| sticky(gpu.api, failure))
     }
 
     /// How a PCI function reaches the memory.

@@ -391,15 +391,49 @@ fn a_fill_gets_the_stream_and_runs_in_its_place() {
             }
         })
         .copy(1, 2)
+        .launch(&iota, [write(1)])
+        .params(16)
         .make()
         .unwrap();
     let mut run = submission.take();
     run.part(0).groups([4, 1, 1]).threads([256, 1, 1]).set(8, 1024_u32).set(12, 1_u32);
-    for _ in 0..10 {
+    run.part(3).groups([4, 1, 1]).threads([256, 1, 1]).set(8, 1024_u32);
+    for round in 0..10_u32 {
         let [x, y, z] = [(); 3].map(|()| device.buffer(4096).unwrap());
         z.memset(0).unwrap();
+        run.part(3).set(12, round);
         launch(&mut run, &[&x, &y, &z]).unwrap();
-        assert!(bytes(&z).iter().all(|&byte| byte == 4));
+        assert!(bytes(&z).iter().all(|&byte| byte == 4), "after the fill");
         x.read(|x: &[u32]| assert_eq!(x[1023], 1024)).unwrap();
+        y.read(|y: &[u32]| assert_eq!(y[1023], round + 1023, "before the last launch")).unwrap();
     }
 }
+
+/// Promises N02, S03.
+#[test]
+fn the_queue_waits_for_a_word_that_the_host_writes() {
+    let Some(device) = device() else { return };
+    let cores = rig::open(rig_host::cores()).unwrap();
+    let naps = rig_host::Kernels::new().group("nap", 0, |_, _| {
+        // TIMEOUT: long beside a submit.
+        std::thread::sleep(NAP_PERIOD);
+    });
+    let nap = cores.load(&naps.image()).unwrap().function("nap").unwrap();
+    let mut nap = cores.submission().launch(&nap, []).make().unwrap().take();
+    let y = device.buffer(4096).unwrap();
+    let image = device.load(gpu::SUITE).unwrap();
+    let mut iota = run(&image, "iota", [write(0)]);
+    iota.part(0).groups([4, 1, 1]).threads([256, 1, 1]).set(8, 1024_u32).set(12, 9_u32);
+    launch(&mut iota, &[&y]).unwrap().wait().unwrap();
+    for _ in 0..5 {
+        let napped = launch(&mut nap, &[]).unwrap();
+        let start = Instant::now();
+        let point = launch(iota.after(&[napped]), &[&y]).unwrap();
+        assert!(start.elapsed() < NAP_PERIOD / 2, "the host waited");
+        point.wait().unwrap();
+        assert!(napped.reached().unwrap() && start.elapsed() > NAP_PERIOD / 2);
+    }
+}
+
+/// TIMEOUT: how long a kernel of the host naps, for the GPU to wait for it.
+const NAP_PERIOD: Duration = Duration::from_millis(40);
