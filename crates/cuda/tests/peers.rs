@@ -79,6 +79,26 @@ fn bytes_go_from_gpu_to_gpu_by_the_link_between_them() {
     to.view(len - 4096..len).unwrap().read(|y: &[u8]| assert!(y.iter().all(|&byte| byte == 7))).unwrap();
 }
 
+/// Promises N05, C09.
+#[test]
+fn a_graph_copies_from_its_own_memory_and_from_a_peers_in_turn() {
+    let Some((one, two)) = pair() else { return };
+    let theirs = one.buffer(4096).unwrap();
+    theirs.memset(5).unwrap();
+    let Ok(theirs) = theirs.borrow(&two) else { return println!("skipped: these GPUs are no peers") };
+    let (own, to, y) = (two.buffer(4096).unwrap(), two.buffer(4096).unwrap(), two.buffer(256).unwrap());
+    own.memset(6).unwrap();
+    let iota = two.load(gpu::SUITE).unwrap().function("iota").unwrap();
+    let submission = two.submission().copy(0, 1).launch(&iota, [write(2)]).params(16).make().unwrap();
+    let mut run = submission.take();
+    run.part(1).groups([1; 3]).threads([64, 1, 1]).set(8, 64_u32);
+    for (from, set) in [(&own, 6), (&theirs, 5), (&own, 6), (&theirs, 5)] {
+        to.memset(0).unwrap();
+        launch(&mut run, &[from, &to, &y]).unwrap();
+        to.read(|to: &[u8]| assert!(to.iter().all(|&byte| byte == set))).unwrap();
+    }
+}
+
 fn is_peer(buffer: &rig::Buffer, device: &Device) -> bool {
     buffer.borrow(device).is_ok()
 }
