@@ -1,9 +1,10 @@
 //! Fills: code of a driver's own inside a submit.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rig::{Device, Submission, write};
-use rig_conformance::model::{Model, ModelDriver};
+use rig_conformance::model::{Call, Model, ModelDriver};
 
 use crate::support::{Bench, invalid, launch, lost};
 
@@ -110,10 +111,12 @@ fn the_last_drop_of_a_device_inside_a_fill_is_put_off() {
     let control = b.control.clone();
     let last = Mutex::new(Some(b));
     let y = a.device.buffer(8).unwrap();
-    let inside = control.clone();
+    // Another thread's sweep may stop it at any time; this one must not.
+    let stopped_inside = Arc::new(AtomicBool::new(false));
+    let inside = stopped_inside.clone();
+    control.on(Call::Stop, move || inside.store(rig_edge::callback::inside(), Ordering::SeqCst));
     let code = move || {
         drop(last.lock().unwrap().take());
-        assert!(!inside.is_stopped(), "no stop runs inside a fill");
         Ok(())
     };
     let mut run = fill(&a.device, code).unwrap().take();
@@ -121,6 +124,7 @@ fn the_last_drop_of_a_device_inside_a_fill_is_put_off() {
     while !control.is_stopped() || control.regions() > 0 {
         std::thread::yield_now();
     }
+    assert!(!stopped_inside.load(Ordering::SeqCst), "no stop runs inside a fill");
     a.model.assert_clean();
 }
 
