@@ -42,7 +42,14 @@ pub(crate) fn reason(api: &Api, failure: Failure) -> String {
 /// The failure as a fault.
 #[cold]
 pub(crate) fn fault(api: &Api, failure: Failure) -> Fault {
-    Fault::new(reason(api, failure))
+    told(reason(api, failure))
+}
+
+/// A reason as a fault: of every device of the process once CUDA has failed in it, and of one device alone before (a fill's
+/// own error, a call that CUDA refuses).
+#[cold]
+pub(crate) fn told(why: String) -> Fault {
+    if has_failed() { Fault::new(why) } else { Fault::here(why) }
 }
 
 /// What a failure loses of a call that can do without: everything where it is sticky, and else only what the call was to do.

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use rig_edge::{Part, PlanError, Room, Submitted, Work};
 
 use crate::Cuda;
-use crate::fault::reason;
+use crate::fault::{reason, told};
 use crate::graph::Graph;
 use crate::plan::{Held, Refusal};
 
@@ -163,7 +163,7 @@ impl Cuda {
         // ORDERING: Release: pairs with the Acquire of `end`.
         self.last.store(value, Ordering::Release);
         if let Some(why) = plan.failed.take() {
-            return Submitted::Failed(why);
+            return Submitted::Failed(told(why));
         }
         // SAFETY: the caller's promise.
         match unsafe { self.put(value, plan, parts, work) } {
@@ -172,7 +172,7 @@ impl Cuda {
                 self.stored.store(value, Ordering::Release);
                 Submitted::Committed
             }
-            Err(why) => Submitted::Failed(why),
+            Err(why) => Submitted::Failed(told(why)),
         }
     }
 }

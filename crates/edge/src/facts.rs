@@ -34,7 +34,7 @@ pub struct Facts {
     /// The bytes of a line of the cache through which the device reaches memory that others may touch at the same time;
     /// `None` where nothing states it. Two buffers never share a line.
     pub cache_bytes: Option<usize>,
-    /// How far a fault reaches (E43).
+    /// How far a fault reaches that does not say so itself (E43).
     pub reach: Reach,
     /// Which word shows the device's progress.
     pub word: WordSource,

@@ -6,7 +6,7 @@
 
 use std::ffi::c_void;
 
-use crate::{Driver, WordIndex};
+use crate::{Driver, Fault, WordIndex};
 
 /// Whether a part reads or writes a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -175,5 +175,5 @@ pub enum Submitted {
     /// The work runs once it is committed.
     Encoded,
     /// The submit failed, and the device with it.
-    Failed(String),
+    Failed(Fault),
 }

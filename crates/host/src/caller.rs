@@ -38,7 +38,7 @@ impl Caller {
             let mut state = self.lock();
             state.last = value;
             if let Some(fault) = &state.fault {
-                return Submitted::Failed(fault.reason.clone());
+                return Submitted::Failed(fault.clone());
             }
             std::mem::take(&mut state.job)
         };
@@ -53,8 +53,9 @@ impl Caller {
                 Submitted::Committed
             }
             Err(why) => {
-                state.fault = Some(Fault::new(why.clone()));
-                Submitted::Failed(why)
+                let fault = Fault::here(why);
+                state.fault = Some(fault.clone());
+                Submitted::Failed(fault)
             }
         }
     }

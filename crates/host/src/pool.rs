@@ -145,10 +145,10 @@ impl Pool {
         state.last = value;
         if let Err(why) = encoded {
             self.fail(&mut state, why.clone());
-            return Submitted::Failed(why);
+            return Submitted::Failed(Fault::here(why));
         }
         if let Some(fault) = &state.fault {
-            return Submitted::Failed(fault.reason.clone());
+            return Submitted::Failed(fault.clone());
         }
         let large = state.runners < self.cores && large(&job);
         state.queue.push_back(job);

@@ -205,7 +205,7 @@ fn refused(core: &Core, error: ImageError) -> Result<Loaded> {
         ImageError::Refused(why) => Err(Error::Refused(format!("{} refuses the image: {why}", core.name))),
         ImageError::NoMemory(bytes) => Ok(Loaded::NoMemory(bytes)),
         ImageError::Fault(fault) => {
-            core.lose(fault.reason);
+            core.lose(fault);
             Err(core.lost_error())
         }
     }

@@ -456,7 +456,7 @@ fn bind(core: &Core, parts: Vec<AnyPart>) -> Result<Box<dyn Bound>> {
         Err(PlanError::Refused(why)) => Err(Error::Refused(format!("{} refuses the submission: {why}", core.name))),
         Err(PlanError::NoMemory(bytes)) => Err(Error::OutOfMemory { bytes }),
         Err(PlanError::Fault(fault)) => {
-            core.lose(fault.reason);
+            core.lose(fault);
             Err(core.lost_error())
         }
     }

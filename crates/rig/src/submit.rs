@@ -31,7 +31,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use rig_edge::{Block, Completion, Grown, Room, Scratch, Slot, Submitted, Wait, WordIndex, WordSource, Work, callback};
+use rig_edge::{
+    Block, Completion, Fault, Grown, Room, Scratch, Slot, Submitted, Wait, WordIndex, WordSource, Work, callback,
+};
 
 use crate::allocation::{Allocation, RESERVED};
 use crate::device::Core;
@@ -302,8 +304,8 @@ impl Submit<'_> {
         match outcome {
             // The device was lost or closed before the submit returned (S11).
             Ok(_) => self.fail(self.core.lost_error()),
-            Err(Trouble::Failed { why, .. } | Trouble::Panicked(why)) => {
-                self.core.lose(why);
+            Err(Trouble::Failed { fault, .. } | Trouble::Panicked(fault)) => {
+                self.core.lose(fault);
                 self.fail(self.core.lost_error())
             }
             Err(Trouble::Refused(why)) => {
@@ -467,12 +469,12 @@ impl Submit<'_> {
 
     #[cold]
     fn panicked(&self, payload: &(dyn std::any::Any + Send), given: u64) -> std::result::Result<u64, Trouble> {
-        let why = format!("its driver panicked: {}", crate::device::panic_message(payload));
+        let fault = Fault::here(format!("its driver panicked: {}", crate::device::panic_message(payload)));
         if given == NOT_GIVEN {
-            return Err(Trouble::Panicked(why));
+            return Err(Trouble::Panicked(fault));
         }
         self.given(given);
-        Err(Trouble::Failed { value: given, why })
+        Err(Trouble::Failed { value: given, fault })
     }
 
     #[inline]
@@ -514,7 +516,7 @@ impl Submit<'_> {
             // ORDERING: Release: who reads the mark sees the commit.
             Submitted::Committed => core.committed.store(value, Ordering::Release),
             Submitted::Encoded => {}
-            Submitted::Failed(why) => return Err(Trouble::Failed { value, why }),
+            Submitted::Failed(fault) => return Err(Trouble::Failed { value, fault }),
         }
         Ok(value)
     }
@@ -663,10 +665,10 @@ enum Trouble {
     /// The driver was given the value, and its submit failed.
     Failed {
         value: u64,
-        why: String,
+        fault: Fault,
     },
     /// The driver panicked before it was given a value.
-    Panicked(String),
+    Panicked(Fault),
     Refused(String),
     /// What the value depends on has failed: no value was taken.
     Error(Error),

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use rig_edge::Sleep;
+use rig_edge::{Fault, Sleep};
 
 use crate::device::Core;
 use crate::error::invalid;
@@ -131,7 +131,8 @@ impl<'a> Patience<'a> {
             let since = *self.since.get_or_insert_with(Instant::now);
             let elapsed = since.elapsed();
             if elapsed >= bound {
-                self.core.lose(format!("its work hung: the word stood at {now} for {} ms", elapsed.as_millis()));
+                let why = format!("its work hung: the word stood at {now} for {} ms", elapsed.as_millis());
+                self.core.lose(Fault::here(why));
                 return Err(self.core.lost_error());
             }
             still = still.min(bound - elapsed).max(Duration::from_millis(1));

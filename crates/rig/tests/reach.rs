@@ -2,8 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a helper of tests fails its test")]
 
 use rig::{Error, Point, write};
-use rig_conformance::model::{Model, Options, image};
+use rig_conformance::model::{Call, Model, ModelDriver, Options, image};
 use rig_edge::Reach;
+
+/// The tests of this file lose all of a driver's devices: one at a time.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 fn pending(device: &rig::Device) -> Point {
     let iota = device.load(&image(&["iota"])).unwrap().function("iota").unwrap();
@@ -17,6 +20,7 @@ fn pending(device: &rig::Device) -> Point {
 /// Promises C20, E43.
 #[test]
 fn a_fault_reaches_as_far_as_the_facts_say() {
+    let _alone = ALONE.lock().unwrap();
     for reach in [Reach::Device, Reach::Driver] {
         let model = Model::with("REACH", Options::default().reach(reach));
         let (a, b) = (rig::open(model.opener()).unwrap(), rig::open(model.opener()).unwrap());
@@ -34,5 +38,40 @@ fn a_fault_reaches_as_far_as_the_facts_say() {
         }
         drop((a, b));
         model.assert_clean();
+    }
+}
+
+/// What is not the vendor's fault stays with its device: a fill's own error, a panic, work that hangs.
+///
+/// Promises C20, C23, E43, N06.
+#[test]
+fn what_is_one_devices_alone_loses_that_device_alone_whatever_the_facts_say() {
+    let _alone = ALONE.lock().unwrap();
+    let fill = |device: &rig::Device| {
+        let y = device.buffer(64).unwrap();
+        let fill = device.submission().fill::<ModelDriver>([write(0)], |_, _| Err("no such algorithm".into()));
+        // SAFETY: the fill touches nothing.
+        #[expect(unsafe_code, reason = "a launch")]
+        unsafe { fill.make().unwrap().take().launch(&[&y]) }.unwrap_err().to_string()
+    };
+    let hang = |device: &rig::Device| pending(device).wait().unwrap_err().to_string();
+    let panic = |device: &rig::Device| device.buffer(1 << 20).unwrap_err().to_string();
+    type End<'a> = &'a dyn Fn(&rig::Device) -> String;
+    let ends: [(End<'_>, &str); 3] =
+        [(&fill, "no such algorithm"), (&hang, "its work hung"), (&panic, "its driver panicked")];
+    for (end, why) in ends {
+        let bound = std::time::Duration::from_millis(20);
+        let model = Model::with("REACH-ALONE", Options::default().reach(Reach::Driver).hang(bound));
+        let (a, b) = (rig::open(model.opener()).unwrap(), rig::open(model.opener()).unwrap());
+        if why.contains("panicked") {
+            model.device(0).panic_in(Call::Alloc);
+        }
+        let lost = end(&a);
+        assert!(lost.contains(why), "{lost}");
+        assert!(a.lost().is_some());
+        assert_eq!(b.lost(), None, "{why}");
+        let point = pending(&b);
+        model.device(1).step().unwrap();
+        point.wait().unwrap();
     }
 }

@@ -240,7 +240,7 @@ impl Driver for ModelDriver {
 
     unsafe fn submit(&self, value: u64, plan: &mut ModelPlan, parts: &[ModelPart], work: &mut Work<'_>) -> Submitted {
         let answer = self.enter(Call::Submit).and_then(|_entered| self.submit_now(value, plan, parts, work));
-        answer.unwrap_or_else(|fault| Submitted::Failed(fault.reason))
+        answer.unwrap_or_else(Submitted::Failed)
     }
 
     fn commit(&self, value: u64) -> Result<(), Fault> {

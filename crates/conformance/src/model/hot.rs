@@ -151,7 +151,7 @@ impl ModelDriver {
             let device = &mut state.devices[self.id];
             device.fault.get_or_insert_with(|| why.clone());
             device.cause = true;
-            Fault::new(why)
+            Fault::here(why)
         })
     }
 

@@ -228,7 +228,7 @@ impl<D: Driver> Direct<D> {
             match unsafe { self.driver.submit(value, &mut iota.plan, &iota.parts, &mut work) } {
                 Submitted::Committed => return (value, true),
                 Submitted::Encoded => return (value, false),
-                Submitted::Failed(why) => panic!("{why}"),
+                Submitted::Failed(fault) => panic!("{fault}"),
             }
         }
         panic!("room was asked {ROOMS} times");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::harness::{Run, both, copy, fill, launch, memset, open};
-use rig_edge::{Driver, EntryAnswer, Room, Sleep, Submitted};
+use rig_edge::{Driver, EntryAnswer, Fault, Room, Sleep, Submitted};
 use rig_host::{GROUP_BYTES_MAX, Kernels, THREADS_MAX};
 
 #[expect(unsafe_code, reason = "kernels make slices of what their launch named")]
@@ -106,7 +106,7 @@ fn a_panic_of_a_kernel_is_a_fault_with_its_message_and_stop_ends_the_word() {
         let sleep = Sleep { seen: before, until: before + 1, still: Duration::from_secs(9), help: true };
         assert_eq!(device.driver.sleep(sleep).unwrap_err().reason, why);
         assert_eq!(device.driver.sleep(sleep).unwrap_err().reason, why);
-        assert_eq!(device.try_submit(&mut run), Submitted::Failed(why.clone()));
+        assert!(matches!(device.try_submit(&mut run), Submitted::Failed(fault) if fault.reason == why));
         assert_eq!(device.word.load(), before);
         device.driver.stop(Some(&why)).unwrap();
         assert_eq!(device.word.load(), before + 2);
@@ -237,7 +237,7 @@ fn a_fills_tasks_run_in_its_place_and_its_failure_is_the_submits() {
             assert_eq!(copied.values::<u8>(), [6; 8]);
         }
         let mut bad = Run::new(&device, vec![fill(Box::new(|_, _| Err("no such command".into())))], vec![]);
-        assert_eq!(device.try_submit(&mut bad), Submitted::Failed("no such command".into()));
+        assert_eq!(device.try_submit(&mut bad), Submitted::Failed(Fault::here("no such command")));
         assert_eq!(device.wait(device.last, true).unwrap_err(), "no such command");
     }
 }

@@ -117,8 +117,8 @@ impl Device {
     /// Submits and waits.
     pub fn run(&mut self, run: &mut Run) -> Result<(), String> {
         assert_eq!(self.room(run), Room::Ok);
-        if let Submitted::Failed(why) = self.try_submit(run) {
-            return Err(why);
+        if let Submitted::Failed(fault) = self.try_submit(run) {
+            return Err(fault.reason);
         }
         self.wait(self.last, true)
     }

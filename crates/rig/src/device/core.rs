@@ -204,7 +204,7 @@ impl Core {
         }
         let answer = self.caught(|| call(&*self.driver));
         if let Err(fault) = &answer {
-            self.lose(fault.reason.clone());
+            self.lose(fault.clone());
         }
         self.after(self.gate.leave());
         answer.map_err(|_| self.lost_error())
@@ -216,7 +216,7 @@ impl Core {
         call: impl FnOnce() -> std::result::Result<R, Fault>,
     ) -> std::result::Result<R, Fault> {
         catch_unwind(AssertUnwindSafe(call))
-            .unwrap_or_else(|payload| Err(Fault::new(format!("its driver panicked: {}", panic_message(&*payload)))))
+            .unwrap_or_else(|payload| Err(Fault::here(format!("its driver panicked: {}", panic_message(&*payload)))))
     }
 
     /// Does what leaving the gate asks for.
@@ -247,7 +247,7 @@ impl Core {
         let left = self.gate.give_turn();
         if let Err(fault) = &answer {
             // After the turn: a loss wakes futures, whose wakers are the caller's code.
-            self.lose(fault.reason.clone());
+            self.lose(fault.clone());
         }
         self.after(left);
         answer.map_err(|_| self.lost_error())
@@ -390,7 +390,7 @@ impl Core {
         if self.gate.enter().is_ok() {
             let answer = self.caught(|| give(&*self.driver, what));
             if let Err(fault) = answer {
-                self.lose(fault.reason);
+                self.lose(fault);
             }
             self.after(self.gate.leave());
             return Ok(());

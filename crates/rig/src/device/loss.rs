@@ -13,7 +13,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use rig_edge::Reach;
+use rig_edge::{Fault, Reach};
 
 use super::core::{Dependent, Reason, known};
 use super::{Core, timelines};
@@ -21,13 +21,15 @@ use crate::primitive::atomic::Ordering;
 use crate::timeline::{Lost, Stamp};
 
 impl Core {
-    /// Loses the device for a fault or a hang. The first reason stays; a device that is closed is lost already.
-    pub(crate) fn lose(&self, why: impl Into<String>) {
-        let why: Arc<str> = why.into().into();
+    /// Loses the device for a fault or a hang, and with it all that the fault reaches. The first reason stays; a device that
+    /// is closed is lost already.
+    pub(crate) fn lose(&self, fault: impl Into<Fault>) {
+        let fault: Fault = fault.into();
+        let why: Arc<str> = fault.reason.into();
         if !self.lose_alone(&why) {
             return;
         }
-        if self.facts.reach == Reach::Driver {
+        if fault.reach.unwrap_or(self.facts.reach) == Reach::Driver {
             let driver = self.driver.as_any().type_id();
             for other in known().iter().filter(|core| core.driver.as_any().type_id() == driver) {
                 other.lose_alone(&why);
