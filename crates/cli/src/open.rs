@@ -15,7 +15,10 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    #[cfg_attr(not(feature = "host"), expect(dead_code, reason = "this program is built without any driver"))]
+    #[cfg_attr(
+        not(any(feature = "host", feature = "cuda")),
+        expect(dead_code, reason = "this program is built without any driver")
+    )]
     fn new<O: Opener + 'static>(driver: &'static str, opener: O) -> Candidate {
         Candidate { driver, name: opener.name(), open: Box::new(move || rig::open(opener)) }
     }
@@ -28,12 +31,13 @@ impl Candidate {
 
 /// Every device that may open, in the order of `rig devices`.
 pub fn candidates() -> Vec<Candidate> {
-    Vec::from([
-        #[cfg(feature = "host")]
-        Candidate::new("host", rig_host::cores()),
-        #[cfg(feature = "host")]
-        Candidate::new("host", rig_host::memory()),
-    ])
+    let mut candidates = Vec::new();
+    #[cfg(feature = "host")]
+    candidates.extend([Candidate::new("host", rig_host::cores()), Candidate::new("host", rig_host::memory())]);
+    // The first also where there is none, so that the list says why.
+    #[cfg(feature = "cuda")]
+    candidates.extend((0..rig_cuda::count().max(1)).map(|index| Candidate::new("cuda", rig_cuda::gpu(index))));
+    candidates
 }
 
 /// Opens the device `name`, in whatever case it is written.

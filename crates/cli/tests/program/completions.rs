@@ -49,7 +49,7 @@ fn bash_completes_commands_options_devices_and_pages() {
     assert_eq!(bash("rig comp", &folder), ["completions"]);
     assert_eq!(bash("rig run --gri", &folder), ["--grid"]);
     assert_eq!(bash("rig run a.o f --group", &folder), ["--group", "--group-memory"]);
-    assert_eq!(bash("rig run a.o f --device C", &folder), ["CORES"]);
+    assert_eq!(bash("rig run a.o f --device CO", &folder), ["CORES"]);
     assert_eq!(bash("rig man dev", &folder), ["devices"]);
     assert_eq!(bash("rig completions f", &folder), ["fish"]);
 }
