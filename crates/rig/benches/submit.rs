@@ -66,3 +66,30 @@ fn allocate_and_drop(bencher: Bencher) {
     drop(device.buffer(1 << 20));
     bencher.bench_local(|| drop(black_box(device.buffer(1 << 20))));
 }
+
+/// One submit of launches with two buffers each, all distinct, and others on every run: as a program's steps have them.
+#[divan::bench(args = [1, 16, 100], sample_size = 100, sample_count = 200)]
+fn distinct(bencher: Bencher, launches: u32) {
+    let device = device();
+    let add = device.load(b"").and_then(|image| image.function("add")).expect("null functions exist");
+    let parts = (0..launches)
+        .fold(device.submission(), |builder, launch| builder.launch(&add, [read(2 * launch), write(2 * launch + 1)]));
+    let mut run = parts.make().expect("the parts fit").take();
+    // Two sets, whose allocations lie in no order of addresses.
+    let mut all: Vec<Buffer> = (0..4 * launches).map(|_| device.buffer(4096).expect("memory")).collect();
+    let stride = 7919 % all.len().max(2);
+    let mut at = 0;
+    for index in 0..all.len() {
+        at = (at + stride) % all.len();
+        all.swap(index, at);
+    }
+    let sets: [Vec<&Buffer>; 2] = [all.iter().step_by(2).collect(), all.iter().skip(1).step_by(2).collect()];
+    let mut turn = 0;
+    bencher.bench_local(|| {
+        turn ^= 1;
+        // SAFETY: the null driver runs nothing.
+        #[expect(unsafe_code, reason = "a launch")]
+        let point = unsafe { run.launch(black_box(&sets[turn])) };
+        point.expect("the null device takes everything")
+    });
+}

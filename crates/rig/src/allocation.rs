@@ -51,7 +51,7 @@ pub(crate) struct Allocation {
     /// The region that the bytes lie in; null for an allocation of no bytes.
     pub(crate) region: *mut Region,
     handle: ManuallyDrop<Arc<Handle>>,
-    /// The next of the dropped list.
+    /// The next of the dropped list; before that, a number that the lock's holder notes.
     pub(crate) next: AtomicPtr<Allocation>,
 }
 
@@ -76,6 +76,24 @@ impl Allocation {
     #[inline]
     pub(crate) fn lock(&self) {
         self.lock.lock();
+    }
+
+    /// Takes the lock if nobody holds it: in any order, since whoever tries does not wait.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> bool {
+        self.lock.try_lock()
+    }
+
+    /// Notes a number for who holds the lock.
+    #[inline]
+    pub(crate) fn note(&self, number: usize) {
+        self.next.store(ptr::without_provenance_mut(number), Ordering::Relaxed);
+    }
+
+    /// The number that the lock's holder noted; anything, if that is another thread.
+    #[inline]
+    pub(crate) fn noted(&self) -> usize {
+        self.next.load(Ordering::Relaxed).addr()
     }
 
     /// # Safety

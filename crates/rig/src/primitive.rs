@@ -75,6 +75,12 @@ impl RawLock {
         let _ = parking_lot::lock_api::RawMutex::lock(&self.0);
     }
 
+    /// Takes the lock if nobody holds it.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> bool {
+        parking_lot::lock_api::RawMutex::try_lock(&self.0).is_some()
+    }
+
     /// # Safety
     ///
     /// The calling thread holds the lock.
@@ -101,6 +107,10 @@ impl RawLock {
             held = self.1.wait(held);
         }
         *held = true;
+    }
+
+    pub(crate) fn try_lock(&self) -> bool {
+        !std::mem::replace(&mut *self.0.lock(), true)
     }
 
     /// # Safety

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::support::{Bench, counted, lost, values};
-use rig_conformance::model::{Blocked, Call, Model, Options, Pace};
+use crate::support::{Bench, LEN, counted, invalid, launch, lost, values};
+use rig::{Buffer, read, write};
+use rig_conformance::model::{Blocked, Call, Model, Options, Pace, image};
 use rig_edge::{Completion, WaitFacts};
 
 /// Waits for both kinds of word.
@@ -358,4 +359,65 @@ fn a_sleep_goes_on_while_a_submit_is_inside_the_driver_and_then_tells_the_fault(
         inside.release();
         assert_eq!(lost(submitting.join().unwrap()), "burned meanwhile");
     });
+}
+
+/// A submission of many slots locks its allocations by tries and joins what fills several slots, however often and in
+/// whatever order.
+///
+/// Promises C12, C14, C30, S02.
+#[test]
+fn buffers_that_fill_many_slots_are_ordered_by_all_their_uses() {
+    const LAUNCHES: u32 = 30;
+    let mut a = Bench::new("MANY-SLOTS");
+    let add = a.device.load(&image(&["add"])).unwrap().function("add").unwrap();
+    let parts = (0..LAUNCHES)
+        .fold(a.device.submission(), |builder, launch| builder.launch(&add, [read(2 * launch), write(2 * launch + 1)]));
+    let mut run = parts.make().unwrap().take();
+    for launch in 0..LAUNCHES as usize {
+        run.part(launch).threads([LEN as u32, 1, 1]);
+    }
+    // Every buffer but the first and the last is read by one launch and written by the one before: x[i + 1] += x[i]. So each
+    // fills two slots, of which some come to the read first and some to the write.
+    let x: Vec<_> = (0..=LAUNCHES).map(|_| a.device.buffer(8192).unwrap()).collect();
+    for x in &x {
+        x.write(|x: &mut [f32]| x.fill(1.0)).unwrap();
+    }
+    let slots = |order: &dyn Fn(usize) -> usize| -> Vec<&Buffer> {
+        (0..LAUNCHES as usize).flat_map(|launch| [&x[order(launch)], &x[order(launch) + 1]]).collect()
+    };
+    let forth = slots(&|launch| launch);
+    let back = slots(&|launch| LAUNCHES as usize - 1 - launch);
+    for slots in [&forth, &back] {
+        launch(&mut run, slots).unwrap();
+    }
+    a.control.complete_all();
+    let sums: Vec<f32> = x.iter().map(|x| x.read(|x: &[f32]| x[LEN - 1]).unwrap()).collect();
+    // Forth each is one more than the one before; back each adds the one before as it was.
+    let due = (0..=LAUNCHES).map(|i| if i == 0 { 1.0 } else { (2 * i + 1) as f32 });
+    assert_eq!(sums, due.collect::<Vec<_>>());
+    // A hold of any of them stands in the way, whichever of its uses came first.
+    for slots in [&forth, &back] {
+        for held in [0, 1, 15, LAUNCHES as usize] {
+            let submitted = a.control.submitted();
+            let answer = x[held].read(|_: &[f32]| launch(&mut run, slots)).unwrap();
+            if held == 0 {
+                // It is only read, as the closure does.
+                answer.unwrap();
+                a.control.complete_all();
+            } else {
+                assert!(invalid(answer).contains("inside a closure"));
+                assert_eq!(a.control.submitted(), submitted);
+            }
+        }
+    }
+    // And each has its stamp: none comes back while the work runs.
+    let live = a.device.allocated();
+    launch(&mut run, &back).unwrap();
+    drop(x);
+    a.device.reclaim();
+    assert_eq!(a.device.allocated(), live);
+    a.control.complete_all();
+    a.device.reclaim();
+    assert_eq!(a.device.allocated(), live - (u64::from(LAUNCHES) + 1) * 8192);
+    a.model.assert_clean();
 }
