@@ -18,6 +18,29 @@ KERNEL void busy(u32 GLOBAL *y, u64 nanoseconds)
 	y[0] += 1;
 }
 
+/* Writes when it began and ended, some nanoseconds apart. Touches nothing of x. */
+KERNEL void span(u64 GLOBAL *y, const u64 GLOBAL *x, u64 nanoseconds)
+{
+	u64 start = __nvvm_read_ptx_sreg_globaltimer();
+	while (__nvvm_read_ptx_sreg_globaltimer() - start < nanoseconds)
+		;
+	y[0] = start;
+	y[1] = __nvvm_read_ptx_sreg_globaltimer();
+}
+
+/* Of every order of such steps something else comes: y = 3 y + x + c, some microseconds after y and x were read. */
+KERNEL void mix(u32 GLOBAL *y, const u32 GLOBAL *x, u32 n, u32 c)
+{
+	u64 i = thread_x();
+	if (i >= n)
+		return;
+	u32 before = 3 * y[i] + x[i] + c;
+	u64 start = __nvvm_read_ptx_sreg_globaltimer();
+	while (__nvvm_read_ptx_sreg_globaltimer() - start < 3000 + 1000 * (c % 8))
+		;
+	y[i] = before;
+}
+
 /* Counts its groups. */
 KERNEL void groups(u64 GLOBAL *y)
 {

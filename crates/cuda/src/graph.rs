@@ -12,6 +12,7 @@
 use rig_edge::{Part, PlanError};
 
 use crate::Cuda;
+use crate::edges::Edges;
 use crate::fault::fault;
 use crate::gpu::Gpu;
 use crate::plan::Patch;
@@ -32,10 +33,15 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Makes the graph of some parts for the device, which counts the device's value at its end where it `counts`; none where
+    /// Makes the graph of some parts for the device, in the order of `edges`, which counts the device's value at its end where it `counts`; none where
     /// CUDA refuses the parts as nodes.
-    pub fn of(cuda: &Cuda, parts: &[Part<Cuda>], counts: bool) -> std::result::Result<Option<Graph>, PlanError> {
-        match Graph::make(cuda, parts, counts) {
+    pub fn of(
+        cuda: &Cuda,
+        parts: &[Part<Cuda>],
+        edges: &Edges,
+        counts: bool,
+    ) -> std::result::Result<Option<Graph>, PlanError> {
+        match Graph::make(cuda, parts, edges, counts) {
             Ok(graph) => Ok(Some(graph)),
             Err(failure) if failure.code.is_sticky() => Err(PlanError::Fault(fault(cuda.gpu.api, failure))),
             Err(Failure { code: Code::OUT_OF_MEMORY, .. }) => {
@@ -46,21 +52,21 @@ impl Graph {
     }
 
     #[expect(unsafe_code, reason = "calls on a graph of this call's own")]
-    fn make(cuda: &Cuda, parts: &[Part<Cuda>], counts: bool) -> Result<Graph> {
+    fn make(cuda: &Cuda, parts: &[Part<Cuda>], edges: &Edges, counts: bool) -> Result<Graph> {
         let gpu = cuda.gpu;
         let _current = gpu.enter()?;
         let nodes = Vec::with_capacity(parts.len());
         let mut made = Graph { gpu, graph: gpu.api.graph_create()?, exec: Exec::NULL, nodes };
-        let mut after = None;
-        for part in parts {
-            let node = made.add(after, part)?;
+        for (index, part) in parts.iter().enumerate() {
+            let node = made.add(&made.nodes_of(edges.before(index)), part)?;
             made.nodes.push(node);
-            after = Some(node);
         }
         if counts {
+            // After these everything has run.
+            let ends = made.nodes_of(&edges.leaves());
             let mut params = [cuda.word_at.to_ne_bytes(), cuda.counter_at.to_ne_bytes()].concat();
             // SAFETY: the graph was made above and is this call's alone; its nodes and the kernel are alive.
-            unsafe { gpu.api.graph_kernel(made.graph, after, gpu.count, &Shape::ONE, &mut params) }?;
+            unsafe { gpu.api.graph_kernel(made.graph, &ends, gpu.count, &Shape::ONE, &mut params) }?;
         }
         // SAFETY: the graph was made above and is this call's alone.
         made.exec = unsafe { gpu.api.graph_instantiate(made.graph) }?;
@@ -69,16 +75,20 @@ impl Graph {
         Ok(made)
     }
 
+    fn nodes_of(&self, parts: &[usize]) -> Vec<Node> {
+        parts.iter().map(|&part| self.nodes[part]).collect()
+    }
+
     /// Adds a node that does nothing which matters until it is changed.
     #[expect(unsafe_code, reason = "calls on a graph of this call's own")]
-    fn add(&self, after: Option<Node>, part: &Part<Cuda>) -> Result<Node> {
+    fn add(&self, after: &[Node], part: &Part<Cuda>) -> Result<Node> {
         let (api, graph) = (self.gpu.api, self.graph);
         let (from, to) = self.gpu.spare();
         match part {
             Part::Launch(launch) => {
                 let mut params = vec![0; launch.entry.params];
                 let mut add = |shape: &Shape| {
-                    // SAFETY: the graph is this call's alone and alive, and so are the node before and the function.
+                    // SAFETY: the graph is this call's alone and alive, and so are the nodes before and the function.
                     unsafe { api.graph_kernel(graph, after, launch.entry.function, shape, &mut params) }
                 };
                 // A function that fixes the threads of its groups takes as many as it has at most.

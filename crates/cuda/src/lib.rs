@@ -36,6 +36,7 @@
 
 mod code;
 mod container;
+mod edges;
 mod facts;
 mod fault;
 mod gpu;

@@ -79,7 +79,14 @@ impl Case {
 
     fn patch(&mut self) -> Result<(), Refusal> {
         let bytes: Vec<u8> = self.params.iter().flat_map(|word| word.to_ne_bytes()).collect();
-        let work = Work { blocks: &self.blocks, params: &bytes, slots: &self.slots, waits: &[], scratch: &mut [] };
+        let work = Work {
+            blocks: &self.blocks,
+            params: &bytes,
+            slots: &self.slots,
+            apart: true,
+            waits: &[],
+            scratch: &mut [],
+        };
         self.held.patch(&self.parts, &work, &mut self.asked)
     }
 

@@ -69,7 +69,7 @@ impl Cuda {
         }
         let after_wait = !work.waits.is_empty() && parts.len() <= PLAIN_AFTER_WAIT_MOST;
         for step in &plan.steps {
-            if let Some(Patched { graph, plain: false, counts, .. }) = &step.graph
+            if let Some(Patched { graph, plain: false, counts, .. }) = step.graph(work.apart)
                 && !after_wait
             {
                 if *counts {

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use rig_edge::{Part, PlanError, Room, Submitted, Work};
 
 use crate::Cuda;
+use crate::edges::Edges;
 use crate::fault::{reason, told};
 use crate::graph::Graph;
 use crate::plan::{Held, Refusal};
@@ -36,8 +37,23 @@ pub struct Plan {
 /// Some parts of a submission in a row.
 pub(crate) struct Step {
     pub parts: Range<usize>,
-    /// The graph of them; none where they go to the stream one by one.
+    /// The graph of them in a line; none where they go to the stream one by one.
     pub graph: Option<Patched>,
+    /// The graph of them in the order of their slots; none where the line serves as well.
+    wide: Option<Patched>,
+}
+
+impl Step {
+    /// The graph for a run whose slots are `apart`, or not.
+    #[inline]
+    pub fn graph(&self, apart: bool) -> Option<&Patched> {
+        if apart && self.wide.is_some() { self.wide.as_ref() } else { self.graph.as_ref() }
+    }
+
+    #[inline]
+    fn graph_mut(&mut self, apart: bool) -> Option<&mut Patched> {
+        if apart && self.wide.is_some() { self.wide.as_mut() } else { self.graph.as_mut() }
+    }
 }
 
 /// A graph, and what it holds.
@@ -70,9 +86,19 @@ impl Cuda {
         let mut steps = Vec::new();
         for range in cut(parts.iter().map(|part| matches!(part, Part::Fill(_)))) {
             let (own, counts) = (&parts[range.clone()], range.end == parts.len());
-            let graph = if own.iter().any(is_launch) { Graph::of(self, own, counts)? } else { None };
-            let graph = graph.map(|graph| Patched { graph, held: Held::new(own), plain: false, counts });
-            steps.push(Step { parts: range, graph });
+            let make = |edges: &Edges| {
+                let graph = Graph::of(self, own, edges, counts)?;
+                Ok(graph.map(|graph| Patched { graph, held: Held::new(own), plain: false, counts }))
+            };
+            let (mut graph, mut wide) = (None, None);
+            if own.iter().any(is_launch) {
+                graph = make(&Edges::line(own.len()))?;
+                let edges = Edges::of_slots(own);
+                if graph.is_some() && edges.is_wide() {
+                    wide = make(&edges)?;
+                }
+            }
+            steps.push(Step { parts: range, graph, wide });
         }
         let bytes = |part: &Part<Cuda>| if let Part::Launch(launch) = part { launch.entry.params } else { 0 };
         let longest = parts.iter().map(bytes).max();
@@ -86,7 +112,7 @@ impl Cuda {
             return Room::Later;
         }
         let known = |step: &Step| {
-            step.graph.as_ref().is_some_and(|patched| patched.held.knows(&work.blocks[step.parts.clone()]))
+            step.graph(work.apart).is_some_and(|patched| patched.held.knows(&work.blocks[step.parts.clone()]))
         };
         if !plan.steps.iter().all(known)
             && let Some(why) = self.beyond_limits(parts, work)
@@ -94,9 +120,10 @@ impl Cuda {
             return Room::Refused(why);
         }
         for step in &mut plan.steps {
-            let Some(patched) = &mut step.graph else { continue };
-            if let Err(mut refusal) = self.patch(patched, &parts[step.parts.clone()], work, step.parts.clone()) {
-                refusal.part += step.parts.start;
+            let range = step.parts.clone();
+            let Some(patched) = step.graph_mut(work.apart) else { continue };
+            if let Err(mut refusal) = self.patch(patched, &parts[range.clone()], work, range.clone()) {
+                refusal.part += range.start;
                 if let Some(why) = self.refused(refusal, patched, &mut plan.failed) {
                     return Room::Refused(why);
                 }
@@ -115,8 +142,7 @@ impl Cuda {
         range: Range<usize>,
     ) -> Result<(), Refusal> {
         patched.plain = false;
-        let of_step =
-            Work { blocks: &work.blocks[range], params: work.params, slots: work.slots, waits: &[], scratch: &mut [] };
+        let of_step = Work { blocks: &work.blocks[range], waits: &[], scratch: &mut [], ..*work };
         match self.gpu.enter() {
             Ok(_current) => patched.held.patch(parts, &of_step, &mut patched.graph),
             Err(failure) => Err(Refusal { part: 0, failure, is_launch: false }),

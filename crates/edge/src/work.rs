@@ -139,6 +139,9 @@ pub struct Work<'a> {
     pub params: &'a [u8],
     /// The memory of each slot.
     pub slots: &'a [Slot],
+    /// Whether no two slots share an allocation. Parts that share no slot which one of them writes then share no memory
+    /// that one of them writes, and a driver may run them at once; else it runs all parts one after the other.
+    pub apart: bool,
     /// The waits for other devices' words; at most `facts.waits.most`.
     pub waits: &'a [Wait],
     /// One scratch a part: `submit` gets the one that its `room` wrote (E37).

@@ -270,7 +270,11 @@ impl Submit<'_> {
 
     #[inline]
     fn attempt(&mut self) -> std::result::Result<Point, Halt> {
-        self.lock_and_collect()?;
+        if self.sorted {
+            self.lock_and_collect::<false>()?;
+        } else {
+            self.try_and_collect()?;
+        }
         if let Err(halt) = self.place_waits() {
             self.unlock(self.order.len());
             return Err(halt);
@@ -375,25 +379,27 @@ impl Submit<'_> {
         Ok(())
     }
 
-    /// Locks the allocations; sees that nothing is in the way; collects the points to follow. Locks are held if it answers
-    /// Ok, and none if not.
+    #[inline(never)]
+    fn try_and_collect(&mut self) -> std::result::Result<(), Halt> {
+        self.try_lock_all()?;
+        self.lock_and_collect::<true>()
+    }
+
+    /// Locks the allocations, unless they are `LOCKED`; sees that nothing is in the way; collects the points to follow. Locks
+    /// are held if it answers Ok, and none if not.
     #[inline]
-    fn lock_and_collect(&mut self) -> std::result::Result<(), Halt> {
+    fn lock_and_collect<const LOCKED: bool>(&mut self) -> std::result::Result<(), Halt> {
         self.follow.clear();
         self.depends.clear();
         let oldest = self.core.oldest_dependent.load(Ordering::Acquire);
         let any_failed = self.core.timelines.any_failed();
-        let tried = !self.sorted;
-        if tried {
-            self.try_lock_all()?;
-        }
         for index in 0..self.order.len() {
             let of = self.order[index];
             let allocation = of.get();
-            if !tried {
+            if !LOCKED {
                 allocation.lock();
             }
-            let held_now = if tried { self.order.len() } else { index + 1 };
+            let held_now = if LOCKED { self.order.len() } else { index + 1 };
             // SAFETY: the lock is held, by this loop or by the tries, and this is the only reference until the end of the
             // loop's body.
             #[expect(unsafe_code, reason = "the stamps' lock has no guard")]

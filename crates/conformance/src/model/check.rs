@@ -70,6 +70,9 @@ impl Device {
             spans.push(span);
             regions.extend(base);
         }
+        if work.apart {
+            self.check_apart(call, work.slots)?;
+        }
         for (part, scratch) in work.scratch.iter().enumerate() {
             let ours = scratch[0] == SCRATCH_MARK && scratch[1] == part as u64 && scratch[2] == self.id as u64;
             if *scratch != [0; 4] && !ours {
@@ -82,6 +85,17 @@ impl Device {
             ops.push(self.part(call, index, part, work, &spans, &mut images)?);
         }
         Ok(Taken { ops, regions, images })
+    }
+
+    /// Checks that no two slots share a byte.
+    fn check_apart(&self, call: Call, slots: &[Slot]) -> Checked<()> {
+        let mut order: Vec<usize> = (0..slots.len()).filter(|&index| slots[index].len > 0).collect();
+        order.sort_by_key(|&index| slots[index].device);
+        let shared = order.windows(2).find(|two| slots[two[0]].device + slots[two[0]].len > slots[two[1]].device);
+        shared.map_or(Ok(()), |two| {
+            let why = "it is said to be apart from another slot, and shares memory with it";
+            Err(Violation::Slot { device: self.id, call, slot: two[1], why })
+        })
     }
 
     /// Where a slot's bytes are, and the region that they are in; none for a slot of no bytes.
@@ -235,6 +249,7 @@ impl Device {
             ("blocks", now.blocks != ticket.blocks),
             ("parameters", now.params != ticket.params),
             ("slots", now.slots != ticket.slots),
+            ("whether slots are apart", now.apart != ticket.apart),
             ("waits", now.waits != ticket.waits),
         ];
         if let Some((what, _)) = differs.into_iter().find(|(_, differs)| *differs) {
@@ -276,6 +291,7 @@ pub(crate) fn ticket_of(number: u64, plan: u64, work: &Work<'_>) -> Ticket {
         blocks: work.blocks.to_vec(),
         params: work.params.to_vec(),
         slots: work.slots.iter().map(|slot| (slot.device, slot.host.addr(), slot.len)).collect(),
+        apart: work.apart,
         waits: work.waits.to_vec(),
     }
 }

@@ -375,6 +375,11 @@ impl ModelDevice {
 
     // ---- what happened ----
 
+    /// Whether the slots of the last submit were said to be apart.
+    pub fn apart(&self) -> bool {
+        self.with(|device| device.apart)
+    }
+
     /// How often each call came.
     pub fn calls(&self) -> Calls {
         self.with(|device| device.calls)

@@ -80,6 +80,7 @@ impl ModelDriver {
             return Err(Violation::ValueOrder { device: self.id, expected, got: value });
         }
         device.submitted = value;
+        device.apart = work.apart;
         ticket
     }
 

@@ -77,6 +77,8 @@ pub(crate) struct Device {
     pub(crate) running: bool,
     pub(crate) ticket: Option<Ticket>,
     pub(crate) tickets: u64,
+    /// Whether the slots of the last submit were said to be apart.
+    pub(crate) apart: bool,
     /// Threads whose room answered Grow, and for which plan.
     pub(crate) grow_due: Vec<(ThreadId, u64)>,
     /// Why the device faulted.
@@ -165,6 +167,7 @@ pub(crate) struct Ticket {
     pub(crate) blocks: Vec<rig_edge::Block>,
     pub(crate) params: Vec<u8>,
     pub(crate) slots: Vec<SlotKey>,
+    pub(crate) apart: bool,
     pub(crate) waits: Vec<Wait>,
 }
 
@@ -284,6 +287,7 @@ impl Device {
             running: false,
             ticket: None,
             tickets: 0,
+            apart: false,
             grow_due: Vec::new(),
             fault: None,
             cause: false,

@@ -88,6 +88,7 @@ impl Caller {
             blocks: &self.blocks,
             params: bytemuck::cast_slice(&self.params),
             slots: &slots,
+            apart: true,
             waits: &self.waits,
             scratch: &mut self.scratch,
         };

@@ -202,6 +202,7 @@ impl<D: Driver> Direct<D> {
                 blocks: &blocks,
                 params: &bytemuck::cast_slice(&iota.params)[..iota.block.params_len as usize],
                 slots: &slots,
+                apart: true,
                 waits,
                 scratch: &mut iota.scratch,
             };

@@ -29,11 +29,6 @@ fn with_kernel<T>(
     then(&raw const node)
 }
 
-/// The node before a new one, as CUDA takes it: an address and how many stand there.
-fn before(node: &Option<Node>) -> (*const Node, usize) {
-    node.as_ref().map_or((std::ptr::null(), 0), |node| (std::ptr::from_ref(node), 1))
-}
-
 impl Api {
     /// An empty graph.
     pub fn graph_create(&self) -> Result<Graph> {
@@ -49,16 +44,16 @@ impl Api {
         ok("cuGraphDestroy", unsafe { (self.table.graph_destroy)(graph) })
     }
 
-    /// Adds a launch after the node `after`.
+    /// Adds a launch after the nodes `after`.
     pub unsafe fn graph_kernel(
         &self,
         graph: Graph,
-        after: Option<Node>,
+        after: &[Node],
         function: Function,
         shape: &Shape,
         params: &mut [u8],
     ) -> Result<Node> {
-        let (mut node, (deps, count)) = (Node::NULL, before(&after));
+        let (mut node, deps, count) = (Node::NULL, after.as_ptr(), after.len());
         // SAFETY: the struct and what it names live to the end of the call; the rest is the caller's promise.
         let code = with_kernel(function, shape, params, |kernel| unsafe {
             (self.table.graph_kernel)(&raw mut node, graph, deps, count, kernel)
@@ -67,30 +62,24 @@ impl Api {
         Ok(node)
     }
 
-    /// Adds a copy after the node `after`.
-    pub unsafe fn graph_copy(
-        &self,
-        graph: Graph,
-        after: Option<Node>,
-        copy: &CopyNode,
-        context: Context,
-    ) -> Result<Node> {
-        let (mut node, (deps, count)) = (Node::NULL, before(&after));
+    /// Adds a copy after the nodes `after`.
+    pub unsafe fn graph_copy(&self, graph: Graph, after: &[Node], copy: &CopyNode, context: Context) -> Result<Node> {
+        let (mut node, deps, count) = (Node::NULL, after.as_ptr(), after.len());
         // SAFETY: the struct lives to the end of the call; the rest is the caller's promise.
         let code = unsafe { (self.table.graph_copy)(&raw mut node, graph, deps, count, copy, context) };
         ok("cuGraphAddMemcpyNode", code)?;
         Ok(node)
     }
 
-    /// Adds a memset after the node `after`.
+    /// Adds a memset after the nodes `after`.
     pub unsafe fn graph_memset(
         &self,
         graph: Graph,
-        after: Option<Node>,
+        after: &[Node],
         memset: &MemsetNode,
         context: Context,
     ) -> Result<Node> {
-        let (mut node, (deps, count)) = (Node::NULL, before(&after));
+        let (mut node, deps, count) = (Node::NULL, after.as_ptr(), after.len());
         // SAFETY: the struct lives to the end of the call; the rest is the caller's promise.
         let code = unsafe { (self.table.graph_memset)(&raw mut node, graph, deps, count, memset, context) };
         ok("cuGraphAddMemsetNode", code)?;

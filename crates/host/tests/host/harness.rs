@@ -167,6 +167,7 @@ impl Run {
             blocks: &self.blocks,
             params: bytemuck::cast_slice(&self.params),
             slots: &self.slots,
+            apart: false,
             waits: &[],
             scratch: &mut self.scratch,
         };

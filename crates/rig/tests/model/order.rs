@@ -368,7 +368,7 @@ fn a_sleep_goes_on_while_a_submit_is_inside_the_driver_and_then_tells_the_fault(
 #[test]
 fn buffers_that_fill_many_slots_are_ordered_by_all_their_uses() {
     const LAUNCHES: u32 = 30;
-    let mut a = Bench::new("MANY-SLOTS");
+    let a = Bench::new("MANY-SLOTS");
     let add = a.device.load(&image(&["add"])).unwrap().function("add").unwrap();
     let parts = (0..LAUNCHES)
         .fold(a.device.submission(), |builder, launch| builder.launch(&add, [read(2 * launch), write(2 * launch + 1)]));
