@@ -26,10 +26,22 @@ fn main() {
     for launches in [1, 2, 4, 16, 100] {
         bench.launches(launches);
     }
+    println!(
+        "\n| launches | graph by hand | CPU a submit | throughput | round trip |\n| --- | --- | --- | --- | --- |"
+    );
+    for launches in [2, 3, 4, 8, 16, 100] {
+        bench.shapes(launches);
+    }
     println!("\n| what | by hand | rig |\n| --- | --- | --- |");
     bench.waits();
     bench.copies();
     bench.allocation();
+    bench.making();
+}
+
+/// For each launch, the one before it.
+fn line(launches: usize) -> Vec<Vec<usize>> {
+    (0..launches).map(|i| i.checked_sub(1).into_iter().collect()).collect()
 }
 
 /// The median of some runs of `f`, which says how long each took.
@@ -54,6 +66,8 @@ struct Bench {
     memory: Vec<u64>,
     device: Device,
     pool: Vec<Buffer>,
+    /// Buffers of one allocation.
+    views: Vec<Buffer>,
     /// A device that does nothing, and buffers of it.
     null: Device,
     nothing: Vec<Buffer>,
@@ -69,9 +83,12 @@ impl Bench {
             buffer
         };
         let pool = (0..POOL).map(|_| buffer()).collect();
+        let whole = device.buffer(POOL * BYTES).expect("a buffer");
+        whole.memset(0).expect("a memset");
+        let views = (0..POOL).map(|i| whole.view(i * BYTES..(i + 1) * BYTES).expect("a view")).collect();
         let null = rig::open(NullOpener::new("NULL")).expect("the null device");
         let nothing = (0..POOL).map(|_| null.buffer(BYTES).expect("a buffer")).collect();
-        Bench { program, memory, device, pool, null, nothing }
+        Bench { program, memory, device, pool, views, null, nothing }
     }
 
     /// A run of some launches, each of two refs of its own.
@@ -99,17 +116,7 @@ impl Bench {
             self.by_hand(launches, from, &mut word);
             Ended::Word(&raw const word)
         });
-        let graph = self.program.graph(launches, self.memory[0]);
-        self.row(launches, "by hand: a graph, patched, then write value", reps, || {
-            let from = next(2 * launches);
-            for i in 0..launches {
-                let at = |i: usize| self.memory[(from + i) % POOL];
-                self.program.patch(&graph, i, at(2 * i), at(2 * i + 1));
-            }
-            self.program.launch_graph(self.program.stream, &graph);
-            self.program.end_value(self.program.stream, &mut word);
-            Ended::Word(&raw const word)
-        });
+        self.graph_by_hand("by hand: a graph in a line, patched, then write value", &line(launches), reps);
         let mut run = self.run(&self.device, launches);
         let mut buffers: Vec<&Buffer> = Vec::with_capacity(2 * launches);
         self.row(launches, "rig: new buffers", reps, || {
@@ -119,6 +126,13 @@ impl Bench {
             Ended::Point(launch(&mut run, &buffers))
         });
         self.row(launches, "rig: the same bytes", reps, || Ended::Point(launch(&mut run, &buffers)));
+        let mut run = self.run(&self.device, launches);
+        self.row(launches, "rig: new views of one allocation, in a line", reps, || {
+            let from = next(2 * launches);
+            buffers.clear();
+            buffers.extend((0..2 * launches).map(|i| &self.views[(from + i) % POOL]));
+            Ended::Point(launch(&mut run, &buffers))
+        });
         let mut run = self.run(&self.null, launches);
         let mut from = 0;
         self.row(launches, "rig's core alone, new buffers", reps, || {
@@ -127,6 +141,62 @@ impl Bench {
             buffers.extend((0..2 * launches).map(|i| &self.nothing[(from + i) % POOL]));
             Ended::Point(launch(&mut run, &buffers))
         });
+    }
+
+    /// A graph of some launches, each of which waits for those that `before` says, every buffer new on every run.
+    fn graph_by_hand(&self, how: &str, before: &[Vec<usize>], reps: usize) {
+        let (launches, mut word, mut from) = (before.len(), self.program.word(), 0);
+        let graph = self.program.graph(before, self.memory[0]);
+        self.row(launches, how, reps, || {
+            from = (from + 2 * launches) % POOL;
+            for i in 0..launches {
+                let at = |i: usize| self.memory[(from + i) % POOL];
+                self.program.patch(&graph, i, at(2 * i), at(2 * i + 1));
+            }
+            self.program.launch_graph(self.program.stream, &graph);
+            self.program.end_value(self.program.stream, &mut word);
+            Ended::Word(&raw const word)
+        });
+    }
+
+    /// The same launches in other orders.
+    fn shapes(&self, launches: usize) {
+        let reps = if launches >= 16 { 20 } else { 100 };
+        let all = |before: &dyn Fn(usize) -> Vec<usize>| (0..launches).map(before).collect::<Vec<_>>();
+        // Chains, and a last launch that waits for each.
+        let joined = |count: usize| {
+            all(&|i| {
+                if i + 1 == launches {
+                    (i.saturating_sub(count)..i).collect()
+                } else {
+                    i.checked_sub(count).into_iter().collect()
+                }
+            })
+        };
+        // One, then `width` that wait for it, then one that waits for those, and so on.
+        let forks = |width: usize| {
+            all(&|i| match i % (width + 1) {
+                0 => (i.saturating_sub(width)..i).collect(),
+                place => vec![i - place],
+            })
+        };
+        self.graph_by_hand("a line", &line(launches), reps);
+        self.graph_by_hand("no edges, but to the last", &joined(launches), reps);
+        if launches >= 8 {
+            for count in [2, 4, 8] {
+                self.graph_by_hand(&format!("{count} chains, joined"), &joined(count), reps);
+            }
+            [3, 7].into_iter().for_each(|width| self.graph_by_hand(&format!("forks of {width}"), &forks(width), reps));
+        }
+        if launches >= 100 {
+            // A line with two launches at once in every ten.
+            let rarely = all(&|i| match i % 10 {
+                5 => vec![i - 2],
+                6 => vec![i - 2, i - 1],
+                _ => i.checked_sub(1).into_iter().collect(),
+            });
+            self.graph_by_hand("a line with a pair in ten", &rarely, reps);
+        }
     }
 
     fn by_hand(&self, launches: usize, from: usize, word: &mut RawWord) {
@@ -206,6 +276,22 @@ impl Bench {
                 micros(start)
             });
             println!("| {name}, GB/s | {:.1} | {:.1} |", rate(by_hand), rate(rig));
+        }
+    }
+
+    /// Making a submission, and dropping it: with a graph in a line alone, and with one of lanes beside it.
+    fn making(&self) {
+        let add = self.device.load(SUITE).and_then(|image| image.function("add")).expect("add");
+        for (name, slots) in [("in a line", 1), ("apart", 200)] {
+            let made = median(21, || {
+                let start = Instant::now();
+                let refs = |i: u32| [read(2 * i % slots), write((2 * i + 1) % slots)];
+                let builder =
+                    (0..100).fold(self.device.submission(), |builder, i| builder.launch(&add, refs(i)).params(20));
+                drop(builder.make().expect("a submission"));
+                micros(start)
+            });
+            println!("| make a submission of 100 launches {name}, and drop it, µs | | {made:.0} |");
         }
     }
 

@@ -5,10 +5,10 @@
 //!
 //! # Lanes
 //!
-//! Each launch that waits for nothing costs the host a microsecond in every submit, and each that waits for one other costs the
-//! GPU a microsecond more than it runs. So no more than some parts are left without an order among them: as many as the root
-//! of their count, within bounds. A hundred small launches took an H200 98 us of the host's without edges and as long
-//! in time, 35 and 48 in eight lanes, 25 and 65 in four, and 24 and 162 in a line.
+//! Each part that waits for nothing costs the host a microsecond in every submit, and each that waits for another costs the
+//! GPU one beyond what it runs. So at most [`LANES`] parts are left without an order among them. A hundred small launches
+//! took the host and the GPU of an H200 25 and 162 us in a line, 25 and 65 in four lanes, 27 and 51 in eight, and 96 and 101
+//! with no order at all.
 //!
 //! # Invariants
 //!
@@ -20,10 +20,8 @@ use rig_edge::{Access, Part};
 
 use crate::Cuda;
 
-/// How many parts may run at once at the least, where their slots allow it: few launches may be long ones.
-const LANES_LEAST: usize = 4;
-/// How many at the most.
-const LANES_MOST: usize = 8;
+/// How many parts may run at once.
+const LANES: usize = 4;
 
 /// Above this many parts, edges that a path of others stands for stay: finding them takes a bit for each pair.
 const REDUCED_MOST: usize = 4096;
@@ -50,7 +48,7 @@ impl Edges {
         Edges { before: (0..parts).map(|part| part.checked_sub(1).into_iter().collect()).collect() }
     }
 
-    /// Parts that wait for what their slots ask for and no more; a fill's are unknown here, and fills are no part of graphs.
+    /// Parts that wait for what their slots ask for, in lanes. Fills are no part of graphs.
     pub fn of_slots(parts: &[Part<Cuda>]) -> Edges {
         let uses = parts.iter().map(|part| match part {
             Part::Launch(launch) => launch.refs.iter().map(|of| (of.slot, of.access)).collect(),
@@ -59,8 +57,7 @@ impl Edges {
             Part::Fill(_) => Vec::new(),
         });
         let mut edges = Edges::of_uses(uses);
-        let root = (1..LANES_MOST).take_while(|root| root * root < parts.len()).count() + 1;
-        edges.narrow(root.max(LANES_LEAST));
+        edges.narrow(LANES);
         if parts.len() <= REDUCED_MOST {
             edges.reduce();
         }

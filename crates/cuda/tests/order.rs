@@ -6,7 +6,7 @@
 mod gpu;
 
 use gpu::{device, launch};
-use rig::{Buffer, Device, RefSpec, Run, read, write};
+use rig::{Buffer, Device, Memory, RefSpec, Run, read, write};
 
 /// How long a kernel of a span runs: far more than a graph takes from one node to the next.
 const SPAN_NANOSECONDS: u64 = 200_000;
@@ -90,6 +90,24 @@ fn parts_over_views_of_one_allocation_run_one_after_the_other_and_overlap_again_
         overlaps += usize::from(overlap(times[0], times[1]));
     }
     assert!(overlaps > ROUNDS / 2, "{overlaps} of {ROUNDS}");
+}
+
+/// Promises N05, C14.
+#[test]
+fn a_point_is_reached_once_every_part_is_done_also_those_that_take_longer_than_the_last() {
+    let Some(device) = device() else { return };
+    let mut run = spans(&device, &[(0, read(3)), (1, read(3)), (2, read(3))]);
+    for round in 0..ROUNDS {
+        // The host reads these in place, with no work of the device's before it.
+        let buffers = [(); 4].map(|()| device.buffer_in(Memory::Pinned, 16).unwrap());
+        buffers.iter().for_each(|buffer| buffer.write(|bytes: &mut [u8]| bytes.fill(0)).unwrap());
+        let longest = round % 3;
+        for part in 0..3 {
+            run.part(part).set(16, if part == longest { 2 * SPAN_NANOSECONDS } else { 0 });
+        }
+        let times = times(&mut run, &buffers.each_ref()[..], 3);
+        assert!(times.iter().all(|[start, end]| *start > 0 && end >= start), "{longest} is the longest: {times:?}");
+    }
 }
 
 /// A number below `bound`, of the `n`th turn: Knuth's multiplicative hash is mixed enough for a test's cases.

@@ -75,7 +75,7 @@ pub struct KernelNode {
     context: Handle,
 }
 
-/// A graph of launches of `add`, one after the other.
+/// A graph of launches of `add`.
 pub struct RawGraph {
     exec: Handle,
     nodes: Vec<Handle>,
@@ -193,15 +193,17 @@ impl Program {
         then(&raw const node)
     }
 
-    pub fn graph(&self, launches: usize, memory: u64) -> RawGraph {
+    /// A graph of a launch for each of `before`, which names the earlier launches that it waits for.
+    pub fn graph(&self, before: &[Vec<usize>], memory: u64) -> RawGraph {
         let (mut graph, mut exec, mut nodes) = (null_mut(), null_mut(), Vec::<Handle>::new());
         // SAFETY: the calls write handles, and get what the calls before them made.
         unsafe {
             ok((self.raw.graph)(&raw mut graph, 0));
-            for _ in 0..launches {
+            for before in before {
                 let mut node = null_mut();
-                let (before, count) = nodes.last().map_or((std::ptr::null(), 0), |last| (std::ptr::from_ref(last), 1));
-                self.node(memory, memory, |of| ok((self.raw.graph_kernel)(&raw mut node, graph, before, count, of)));
+                let before: Vec<Handle> = before.iter().map(|&launch| nodes[launch]).collect();
+                let (at, count) = (before.as_ptr(), before.len());
+                self.node(memory, memory, |of| ok((self.raw.graph_kernel)(&raw mut node, graph, at, count, of)));
                 nodes.push(node);
             }
             ok((self.raw.graph_make)(&raw mut exec, graph, 0));

@@ -1,6 +1,7 @@
 //! The core on the model device: hostile schedules, faults and shortages, each decided by the test.
 #![expect(clippy::unwrap_used, reason = "a helper of tests fails its test")]
 
+mod apart;
 mod close;
 mod code;
 mod dma;

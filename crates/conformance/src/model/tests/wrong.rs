@@ -69,6 +69,28 @@ fn sees_a_slot_that_leaves_its_region_or_has_another_host_address() {
 }
 
 #[test]
+fn sees_slots_that_are_said_to_be_apart_and_share_memory() {
+    let violation = |apart: bool, shift: u64| {
+        let model = Model::with("MODEL", Model::options());
+        let mut caller = Caller::new(&model);
+        let one = Slot { len: 8, ..caller.slot() };
+        let two = Slot { device: one.device + shift, host: one.host.wrapping_add(shift as usize), ..one };
+        let slots = [two, one];
+        caller.with_slot(one, |driver, plan, parts, work| {
+            let mut work = Work { slots: &slots, apart, scratch: &mut *work.scratch, ..*work };
+            // SAFETY: the model checks it.
+            unsafe { driver.room(plan, parts, &mut work) };
+        });
+        let violations = model.violations();
+        caller.abandon_quietly(&model);
+        violations
+    };
+    assert!(matches!(violation(true, 4)[..], [Violation::Slot { slot: 0, .. }]));
+    assert!(violation(true, 8).is_empty());
+    assert!(violation(false, 4).is_empty());
+}
+
+#[test]
 fn sees_calls_after_stop() {
     let violation = caught(|caller| {
         caller.driver.stop(None).unwrap();
