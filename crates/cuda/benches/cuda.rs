@@ -22,7 +22,9 @@ fn main() {
     let program = Program::new(SUITE);
     println!("{}\n", program.about());
     let bench = Bench::new(program);
-    println!("| launches | how | CPU a submit | throughput | round trip |\n| --- | --- | --- | --- | --- |");
+    println!("| what | by hand | rig |\n| --- | --- | --- |");
+    bench.waits("before any graph with branches");
+    println!("\n| launches | how | CPU a submit | throughput | round trip |\n| --- | --- | --- | --- | --- |");
     for launches in [1, 2, 4, 16, 100] {
         bench.launches(launches);
     }
@@ -33,7 +35,7 @@ fn main() {
         bench.shapes(launches);
     }
     println!("\n| what | by hand | rig |\n| --- | --- | --- |");
-    bench.waits();
+    bench.waits("at the end");
     bench.copies();
     bench.allocation();
     bench.making();
@@ -227,7 +229,7 @@ impl Bench {
     }
 
     /// A launch on one queue, and one on another that waits for it.
-    fn waits(&self) {
+    fn waits(&self, when: &str) {
         let (program, other) = (&self.program, self.program.new_stream());
         let (mut one, mut two) = (program.word(), program.word());
         let by_hand = median(501, || {
@@ -250,7 +252,7 @@ impl Bench {
             launch(&mut second_run, &[&shared, &own]).wait().expect("a wait");
             micros(start)
         });
-        println!("| two launches, the second on another queue after the first, µs | {by_hand:.2} | {rig:.2} |");
+        println!("| two launches, the second on another queue after the first, {when}, µs | {by_hand:.2} | {rig:.2} |");
     }
 
     fn copies(&self) {

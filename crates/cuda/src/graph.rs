@@ -1,9 +1,5 @@
-//! A submission's CUDA graph: its parts in their order, and the kernel that counts at the end.
-//!
-//! # Why a line
-//!
-//! The parts depend on one another in their order, also where they share no memory. Which slots' memory overlaps is known
-//! only with the buffers of a run, and a graph with branches costs the GPU more between its nodes than a line does.
+//! A submission's CUDA graph: its parts, in a line or in the order of their slots, and behind all of them the kernel that
+//! counts.
 //!
 //! # Invariants
 //!
@@ -33,8 +29,8 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Makes the graph of some parts for the device, in the order of `edges`, which counts the device's value at its end where it `counts`; none where
-    /// CUDA refuses the parts as nodes.
+    /// Makes the graph of some parts for the device, in the order of `edges`, which counts the device's value at its end where
+    /// it `counts`; none where CUDA refuses the parts as nodes.
     pub fn of(
         cuda: &Cuda,
         parts: &[Part<Cuda>],

@@ -13,6 +13,10 @@
 //! launch, and the same ones nothing. A fill splits the graph around it. Submissions of copies and memsets alone go to the
 //! stream part by part, and a write of the stream stores the word.
 //!
+//! Parts that share no slot which one of them writes overlap, four at most, in each run whose buffers share no allocation; where
+//! two buffers are views of one, the parts run one after the other. So a kernel must not count on an earlier part by memory that
+//! is in no slot of both, such as a global variable of its image.
+//!
 //! Words of other devices are waited for on the stream.
 //!
 //! # Faults

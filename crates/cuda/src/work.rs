@@ -10,6 +10,10 @@
 //! fill does: a graph takes two hundred microseconds to make, and rig makes a submission for each copy that a program asks
 //! for. A graph at the end has one node more, which counts the value and stores the word; behind any other end a write of the
 //! stream stores it. `queue.rs` puts the steps on the stream.
+//!
+//! A graph is a line of its parts. Where their slots allow an order with less (`edges.rs`), a second graph has that one, for runs
+//! whose slots are apart: where two slots share an allocation, parts that share no slot may share memory, and the line serves. Each
+//! graph holds what its own last run asked for.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;

@@ -131,7 +131,9 @@ impl Run {
     ///    memory;
     /// 2. it writes only through refs that say write;
     /// 3. its parameters and its grid are as its code expects, and its threads do not race where the code does not allow
-    ///    it, also where one allocation fills several slots;
+    ///    it, also where one allocation fills several slots; and not with those of another part of the submission, which may
+    ///    run at once where the two share no buffer that one of them writes, over memory that is in no buffer, such as a
+    ///    global variable;
     /// 4. on a device of the host, it does not unwind into rig other than by a Rust panic of a Rust kernel.
     #[expect(unsafe_code, reason = "the caller owes the contract of the code that runs")]
     pub unsafe fn launch(&mut self, buffers: &[&Buffer]) -> Result<Point> {

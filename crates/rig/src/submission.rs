@@ -73,7 +73,7 @@ impl SlotUse {
     }
 }
 
-/// Work made once: parts that run one after the other, and the slots that buffers fill at each submit.
+/// Work made once: parts, and the slots that buffers fill at each submit.
 ///
 /// A `Submission` is a handle: clones are further handles to the same one. Several runs of it may be in flight.
 #[derive(Clone)]
@@ -147,7 +147,8 @@ impl fmt::Debug for Submission {
     }
 }
 
-/// Makes a submission part by part. The parts run in the order in which they are added.
+/// Makes a submission part by part. The parts run in the order in which they are added, but that a device may overlap parts
+/// which share no memory that one of them writes.
 ///
 /// A mistake in a part is reported by [`make`](Builder::make).
 pub struct Builder {
