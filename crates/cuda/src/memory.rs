@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use rig_edge::{Dma, Fault, Location, Mapping, Memory};
+use rig_edge::{Dma, Fault, Location, Mapping, Memory, page_bytes};
 
 use crate::fault::{fault, sticky};
 use crate::gpu::Gpu;
@@ -89,16 +89,6 @@ fn release(registered: &mut BTreeMap<usize, Range>, start: usize) -> bool {
         registered.remove(&start);
     }
     last
-}
-
-#[cfg(unix)]
-fn page_bytes() -> usize {
-    rustix::param::page_size()
-}
-
-#[cfg(not(unix))]
-fn page_bytes() -> usize {
-    4096
 }
 
 impl Region {

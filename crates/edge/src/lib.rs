@@ -50,7 +50,7 @@ pub use code::{Code, EntryAnswer, EntryFacts, Finish, ImageError, Place};
 pub use driver::{Driver, Grown, Opener, PlanError, Sleep, Timeline};
 pub use facts::{Completion, Facts, Kinds, Queue, Reach, WaitFacts, WordSource};
 pub use fault::Fault;
-pub use memory::{Dma, Location, Mapping, Memory, WORD_BYTES};
+pub use memory::{Dma, Location, Mapping, Memory, WORD_BYTES, page_bytes};
 pub use word::{WORDS_MAX, Word, WordIndex, Words};
 pub use work::{
     Access, Block, Copy, Fill, FillFn, Launch, Memset, Part, Ref, Room, Scratch, Slot, Submitted, Wait, Work,

@@ -63,3 +63,12 @@ pub enum Dma {
         offset: u64,
     },
 }
+
+/// The bytes of a page of the host's memory.
+pub fn page_bytes() -> usize {
+    #[cfg(unix)]
+    return rustix::param::page_size();
+    // Windows has pages of 4 KiB on every architecture that Rust knows there.
+    #[cfg(not(unix))]
+    return 4096;
+}

@@ -375,12 +375,8 @@ impl Buffer {
 
     /// Whether the devices that the buffer stands on are open.
     pub(crate) fn open(&self) -> Result<()> {
-        for core in [&self.handle().core, &self.allocation.handle().core] {
-            if core.gate.is_shut() {
-                return Err(core.lost_error());
-            }
-        }
-        Ok(())
+        self.handle().core.check_open()?;
+        self.allocation.handle().core.check_open()
     }
 
     pub(crate) fn hold(&self, access: Access, whole: bool) -> Result<Vec<Hold>> {

@@ -16,12 +16,13 @@ use std::sync::Arc;
 
 use bytemuck::Pod;
 use memmap2::MmapMut;
-use rig_edge::{Location, Mapping};
+use rig_edge::erased::AnyRegion;
+use rig_edge::{Location, page_bytes};
 
 use crate::allocation::{AllocationRef, Place};
 use crate::device::{Core, Handle};
 use crate::error::invalid;
-use crate::memory::{Origin, ROUNDS, Region};
+use crate::memory::{Origin, Region};
 use crate::{Buffer, Device, Error, Result};
 
 /// Who owns wrapped memory; dropped when nothing can use it any more.
@@ -142,8 +143,7 @@ pub(crate) fn wrap<M: HostPages>(device: &Device, memory: M) -> std::result::Res
     let mut memory = Box::new(memory);
     let pages = memory.pages();
     match map(&device.handle, pages) {
-        Ok(None) => Ok(Buffer::new(AllocationRef::new(Arc::clone(&device.handle), 0, Place::NONE))),
-        Ok(Some((region, location))) => Ok(finish(&device.handle, pages, region, location, memory)),
+        Ok(mapped) => Ok(finish(&device.handle, pages, mapped, memory)),
         Err(error) => Err(NotWrapped { error, memory: *memory }),
     }
 }
@@ -155,11 +155,7 @@ pub(crate) fn wrap_raw(
     release: impl FnOnce() + Send + 'static,
 ) -> Result<Buffer> {
     let mapped = map(&device.handle, pages)?;
-    let owner = Box::new(Release(Some(release)));
-    Ok(match mapped {
-        None => Buffer::new(AllocationRef::new(Arc::clone(&device.handle), 0, Place::NONE)),
-        Some((region, location)) => finish(&device.handle, pages, region, location, owner),
-    })
+    Ok(finish(&device.handle, pages, mapped, Box::new(Release(Some(release)))))
 }
 
 /// Calls a closure when dropped.
@@ -173,16 +169,17 @@ impl<F: FnOnce()> Drop for Release<F> {
     }
 }
 
+/// A driver's mapping of pages, and where it lies.
+type MappedPages = (AnyRegion, Location);
+
 /// Maps the pages for the device; `None` for no bytes.
-fn map(handle: &Arc<Handle>, pages: NonNull<[u8]>) -> Result<Option<(rig_edge::erased::AnyRegion, Location)>> {
+fn map(handle: &Arc<Handle>, pages: NonNull<[u8]>) -> Result<Option<MappedPages>> {
     let core = &handle.core;
     let (start, len) = (pages.cast::<u8>().as_ptr(), pages.len());
     if rig_edge::callback::inside() {
         return invalid!("a fill or a kernel cannot wrap host memory: wrap it before");
     }
-    if core.gate.is_shut() {
-        return Err(core.lost_error());
-    }
+    core.check_open()?;
     if len == 0 {
         return Ok(None);
     }
@@ -195,37 +192,25 @@ fn map(handle: &Arc<Handle>, pages: NonNull<[u8]>) -> Result<Option<(rig_edge::e
     if !core.facts.maps_host {
         return Err(never("it maps no host memory"));
     }
-    for round in 0..ROUNDS {
-        core.reclaim(round);
-        let mapping = core.counted(|driver| {
-            // SAFETY: the address starts a page and the length is positive, both seen above; whoever gave the pages keeps
-            // them, by the owner's promise or the caller's, until the owner is dropped, after the mapping is freed.
-            #[expect(unsafe_code, reason = "the debt of map_host is paid here")]
-            unsafe {
-                driver.map_host(start, len)
-            }
-        })?;
-        match mapping {
-            Mapping::Mapped(mapped) => return Ok(Some(mapped)),
-            Mapping::Never(why) => return Err(never(&why)),
-            Mapping::NoMemory => {}
+    let mapping = core.map_in_rounds(len, |driver| {
+        // SAFETY: the address starts a page and the length is positive, both seen above; whoever gave the pages keeps them,
+        // by the owner's promise or the caller's, until the owner is dropped, after the mapping is freed.
+        #[expect(unsafe_code, reason = "the debt of map_host is paid here")]
+        unsafe {
+            driver.map_host(start, len)
         }
-    }
-    Err(Error::OutOfMemory { bytes: len as u64 })
+    })?;
+    mapping.map(Some).map_err(|why| never(&why))
 }
 
-/// The buffer over mapped pages.
-fn finish(
-    handle: &Arc<Handle>,
-    pages: NonNull<[u8]>,
-    region: rig_edge::erased::AnyRegion,
-    location: Location,
-    owner: HostOwner,
-) -> Buffer {
-    // Whatever host address the driver gives, the host reaches the bytes where they are.
-    let location = Location { host: pages.cast::<u8>().as_ptr(), ..location };
-    let region = Box::new(Region::new(region, location, pages.len(), Origin::Wrapped(owner)));
-    let place = Place { device: location.device, host: location.host, region: Box::into_raw(region) };
+/// The buffer over mapped pages, or over none, whose owner then goes at once.
+fn finish(handle: &Arc<Handle>, pages: NonNull<[u8]>, mapped: Option<MappedPages>, owner: HostOwner) -> Buffer {
+    let place = mapped.map_or(Place::NONE, |(region, location)| {
+        // Whatever host address the driver gives, the host reaches the bytes where they are.
+        let location = Location { host: pages.cast::<u8>().as_ptr(), ..location };
+        let region = Box::new(Region::new(region, location, pages.len(), Origin::Wrapped(owner)));
+        Place { device: location.device, host: location.host, region: Box::into_raw(region) }
+    });
     Buffer::new(AllocationRef::new(Arc::clone(handle), pages.len(), place))
 }
 
@@ -246,13 +231,4 @@ impl Core {
             }
         }
     }
-}
-
-/// The bytes of a page of the host's memory.
-pub(crate) fn page_bytes() -> usize {
-    #[cfg(unix)]
-    return rustix::param::page_size();
-    // Windows has pages of 4 KiB on every architecture that Rust knows there.
-    #[cfg(not(unix))]
-    return 4096;
 }

@@ -136,9 +136,7 @@ impl Image {
     fn find(&self, name: &str) -> Result<std::result::Result<Function, Vec<String>>> {
         let core = &self.inner.handle.core;
         refuse_inside(core)?;
-        if core.gate.is_shut() {
-            return Err(core.lost_error());
-        }
+        core.check_open()?;
         let known = self.inner.functions.lock().iter().find(|(known, _)| **known == *name).cloned();
         if let Some((name, entry)) = known {
             return Ok(Ok(self.made(name, entry)));

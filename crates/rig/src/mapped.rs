@@ -88,11 +88,8 @@ impl Mapped {
 /// See [`Buffer::borrow`].
 pub(crate) fn borrow(buffer: &Buffer, device: &Device) -> Result<Buffer> {
     let home = buffer.allocation().handle();
-    for core in [&device.handle.core, &home.core] {
-        if core.gate.is_shut() {
-            return Err(core.lost_error());
-        }
-    }
+    device.handle.core.check_open()?;
+    home.core.check_open()?;
     if rig_edge::callback::inside() {
         return invalid!("a fill or a kernel cannot borrow a buffer: borrow it before");
     }
@@ -225,7 +222,7 @@ fn map_host(buffer: &Buffer, device: &Device) -> Result<Outcome> {
     if !core.facts.maps_host {
         return Ok(Err(format!("{} maps no host memory", core.name)));
     }
-    let before = location.host.addr() % crate::host::page_bytes();
+    let before = location.host.addr() % rig_edge::page_bytes();
     let start = location.host.wrapping_sub(before);
     mapping(buffer, device, Way::Host, before, |driver| {
         // SAFETY: `start` is rounded down to a page and the length is positive. The pages hold bytes of the region, so
@@ -254,24 +251,14 @@ fn mapping(
     call: impl Fn(&dyn AnyDriver) -> std::result::Result<Mapping<(AnyRegion, Location)>, Fault>,
 ) -> Result<Outcome> {
     let core = &device.handle.core;
-    for round in 0..ROUNDS {
-        core.reclaim(round);
-        let made = core.counted(|driver| {
-            Ok(match call(driver)? {
-                Mapping::Mapped((region, location)) => {
-                    Mapping::Mapped(core.adopt(region, forward(location, skip), way))
-                }
-                Mapping::NoMemory => Mapping::NoMemory,
-                Mapping::Never(why) => Mapping::Never(why),
-            })
-        })?;
-        match made {
-            Mapping::Mapped(mapped) => return Ok(Ok(settle(buffer, mapped, way))),
-            Mapping::Never(why) => return Ok(Err(why)),
-            Mapping::NoMemory => {}
-        }
-    }
-    Err(Error::OutOfMemory { bytes: buffer.allocation().len as u64 })
+    let made = core.map_in_rounds(buffer.allocation().len, |driver| {
+        Ok(match call(driver)? {
+            Mapping::Mapped((region, location)) => Mapping::Mapped(core.adopt(region, forward(location, skip), way)),
+            Mapping::NoMemory => Mapping::NoMemory,
+            Mapping::Never(why) => Mapping::Never(why),
+        })
+    })?;
+    Ok(made.map(|mapped| settle(buffer, mapped, way)))
 }
 
 /// The place `bytes` after `location`.
@@ -310,6 +297,23 @@ fn settle(buffer: &Buffer, mapped: Arc<Mapped>, way: Way) -> Arc<Mapped> {
 }
 
 impl Core {
+    /// Asks the driver for a mapping of `len` bytes, with rounds of reclamation: the mapping, or why there can be none.
+    pub(crate) fn map_in_rounds<T>(
+        &self,
+        len: usize,
+        call: impl Fn(&dyn AnyDriver) -> std::result::Result<Mapping<T>, Fault>,
+    ) -> Result<std::result::Result<T, String>> {
+        for round in 0..ROUNDS {
+            self.reclaim(round);
+            match self.counted(&call)? {
+                Mapping::Mapped(mapped) => return Ok(Ok(mapped)),
+                Mapping::Never(why) => return Ok(Err(why)),
+                Mapping::NoMemory => {}
+            }
+        }
+        Err(Error::OutOfMemory { bytes: len as u64 })
+    }
+
     /// Makes the mapping known to its device. Called inside the counted call that made it (invariant 4).
     fn adopt(self: &Arc<Core>, region: AnyRegion, location: Location, way: Way) -> Arc<Mapped> {
         let state = Mutex::new(State::Mapped(region));

@@ -497,9 +497,7 @@ pub(crate) fn allocate(handle: &Arc<Handle>, memory: Memory, len: usize) -> Resu
     if rig_edge::callback::inside() {
         return invalid!("{} makes no buffer inside a fill or a kernel: make it before the submit", core.name);
     }
-    if core.gate.is_shut() {
-        return Err(core.lost_error());
-    }
+    core.check_open()?;
     let place = if len == 0 { Place::NONE } else { core.place(memory, len)? };
     Ok(AllocationRef::new(Arc::clone(handle), len, place))
 }

@@ -237,9 +237,7 @@ impl Builder {
         if rig_edge::callback::inside() {
             return invalid!("{} makes no submission inside a fill or a kernel: make it before", core.name);
         }
-        if core.gate.is_shut() {
-            return Err(core.lost_error());
-        }
+        core.check_open()?;
         if let Some(wrong) = self.wrong {
             return invalid!("{wrong}");
         }

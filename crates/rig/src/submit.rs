@@ -3,8 +3,8 @@
 //! # The steps
 //!
 //! 1. Check the run and the buffers. The borrow of the buffers is the read claim.
-//! 2. Lock the stamps of the allocations, each once: in address order, or many of them by tries. See that no host hold stands in the way. Collect
-//!    the points to follow, less those that are reached and those that device order gives.
+//! 2. Lock the stamps of the allocations, each once: in address order, or many of them by tries. See that no host hold
+//!    stands in the way. Collect the points to follow, less those that are reached and those that device order gives.
 //! 3. For each producer: see that its work is committed through the point; then a queue wait where the facts allow.
 //! 4. Take the turn; read the word; ask room.
 //! 5. Choose the value and call the driver's submit; nothing between.
@@ -201,8 +201,7 @@ impl Submit<'_> {
     /// A device that is lost or closed gives its memory to nobody.
     #[cold]
     fn check_borrow(&self, index: usize) -> Result<()> {
-        let home = &self.buffers[index].allocation().handle().core;
-        if home.gate.is_shut() { Err(home.lost_error()) } else { Ok(()) }
+        self.buffers[index].allocation().handle().core.check_open()
     }
 
     #[cold]

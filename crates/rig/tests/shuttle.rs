@@ -40,6 +40,13 @@ fn model(name: &str) -> Model {
     Model::with(name, Options::default().waits(WAITS).pace(Pace::Slept))
 }
 
+/// A model of peers that copy nothing: they believe that bytes move, which keeps schedules short.
+fn peers(name: &str) -> Model {
+    let kinds = rig_edge::Kinds { copy: false, ..rig_edge::Kinds::ALL };
+    let options = Options::default().waits(WAITS).pace(Pace::Slept).peers();
+    Model::with(name, options.queues(&[("MODEL:0", kinds)]))
+}
+
 /// Waits until nothing of rig's holds a device of the model: then the threads that served its futures have ended. Shuttle ends
 /// a schedule with its main thread, and would cut them off in the middle of an atomic of its own.
 fn end_of(model: &Model) {
@@ -376,10 +383,7 @@ fn a_loss_beside_awaits_wakes_every_one_of_them() {
 #[test]
 fn borrows_beside_a_close_and_a_reclaim_free_each_mapping_once_and_before_its_region() {
     check(|| {
-        let options = Options::default().waits(WAITS).pace(Pace::Slept).peers();
-        // Devices that copy nothing believe that bytes move, which keeps schedules short.
-        let kinds = rig_edge::Kinds { copy: false, ..rig_edge::Kinds::ALL };
-        let model = Model::with("SHUTTLE-BORROW", options.queues(&[("MODEL:0", kinds)]));
+        let model = peers("SHUTTLE-BORROW");
         let (a, b) = (rig::open(model.opener()).unwrap(), rig::open(model.opener()).unwrap());
         let x = a.buffer(1 << 16).unwrap();
         let mut threads = Vec::new();
@@ -410,9 +414,7 @@ fn borrows_beside_a_close_and_a_reclaim_free_each_mapping_once_and_before_its_re
 #[test]
 fn a_device_that_ends_beside_a_region_that_goes_frees_the_mapping_before_the_region() {
     check(|| {
-        let options = Options::default().waits(WAITS).pace(Pace::Slept).peers();
-        let kinds = rig_edge::Kinds { copy: false, ..rig_edge::Kinds::ALL };
-        let model = Model::with("SHUTTLE-MAPPED", options.queues(&[("MODEL:0", kinds)]));
+        let model = peers("SHUTTLE-MAPPED");
         let (a, b) = (rig::open(model.opener()).unwrap(), rig::open(model.opener()).unwrap());
         let x = a.buffer(1 << 16).unwrap();
         drop(x.borrow(&b).unwrap());

@@ -98,17 +98,8 @@ fn protect(_: &MmapMut, _: &Range<u64>, _: Protection) -> Result<(), String> {
 }
 
 /// The bytes of a page.
-#[cfg(unix)]
-#[expect(unsafe_code, reason = "asks the C library")]
 pub(crate) fn page_bytes() -> u64 {
-    // SAFETY: sysconf only answers a number.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    u64::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(64 * 1024)
-}
-
-#[cfg(not(unix))]
-pub(crate) fn page_bytes() -> u64 {
-    64 * 1024
+    rig_edge::page_bytes() as u64
 }
 
 /// Makes new code visible to instruction fetches. x86-64 keeps them coherent (Intel SDM volume 3, section 12.6: for code

@@ -408,6 +408,11 @@ impl Core {
         self.stopped.load(Ordering::Acquire) && self.shown() >= self.submitted.load(Ordering::Acquire)
     }
 
+    /// Whether calls may still be made: Lost where the device is lost or closed.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.gate.is_shut() { Err(self.lost_error()) } else { Ok(()) }
+    }
+
     /// The error of calls on a device that is lost or closed.
     pub(crate) fn lost_error(&self) -> Error {
         let reason = self.reason.lock();
