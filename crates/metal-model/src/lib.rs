@@ -1,0 +1,3 @@
+//! Software Metal: Apple's Metal interface on Linux, with no GPU, for programs written with objc2.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]

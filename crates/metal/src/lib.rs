@@ -1,0 +1,1 @@
+//! The Mac's GPU for rig, through Apple's Metal.
