@@ -34,6 +34,11 @@ impl AnyEntry {
     pub fn facts(&self) -> EntryFacts {
         self.facts
     }
+
+    /// The entry, for the driver `D`; `None` if its type is not that driver's.
+    pub fn typed<D: Driver>(&self) -> Option<&D::Entry> {
+        self.entry.downcast_ref()
+    }
 }
 
 /// A fill of some driver.

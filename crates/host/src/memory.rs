@@ -86,9 +86,9 @@ impl Region {
             return Block::new(len).map(|block| Region(Memory::Block(block)));
         }
         let pages = MmapMut::map_anon(len).ok()?;
-        #[cfg(target_os = "linux")]
         if len >= HUGE_FROM {
-            // Only advice: where the system gives no huge pages the small ones serve.
+            // Only advice, and only Linux takes it: where the system gives no huge pages the small ones serve.
+            #[cfg(target_os = "linux")]
             let _ = pages.advise(memmap2::Advice::HugePage);
         }
         Some(Region(Memory::Pages(pages)))

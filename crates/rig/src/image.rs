@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rig_edge::erased::{AnyEntry, AnyEntryAnswer, AnyImage, AnyRegion};
-use rig_edge::{Code, ImageError, Location};
+use rig_edge::{Code, Driver, ImageError, Location};
 
 use crate::allocation::{AllocationRef, Place};
 use crate::device::{Core, Handle, Retired};
@@ -285,6 +285,23 @@ impl Function {
         self.entry.facts().threads
     }
 
+    /// What the driver `D` made for launches of the function, such as a pipeline, for fills that launch it by the vendor's
+    /// own calls; `None` if the device's driver is another. Valid while this handle or a submission keeps the image: give
+    /// [`Builder::keep`](crate::Builder::keep) a handle where a fill uses it.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::memory())?;
+    /// # let image = rig_host::Kernels::new().group("nothing", 0, |_, _| {}).image();
+    /// let nothing = device.load(&image)?.function("nothing")?;
+    /// assert!(nothing.entry::<rig_host::Host>().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn entry<D: Driver>(&self) -> Option<&D::Entry> {
+        self.handle().core.driver.as_any().is::<D>().then(|| self.entry.typed::<D>())?
+    }
+
     /// The device that the function runs on.
     pub fn device(&self) -> Device {
         self.image.device()
@@ -294,7 +311,7 @@ impl Function {
         &self.image.inner.handle
     }
 
-    pub(crate) fn entry(&self) -> AnyEntry {
+    pub(crate) fn any_entry(&self) -> AnyEntry {
         self.entry.clone()
     }
 

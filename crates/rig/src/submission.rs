@@ -371,7 +371,7 @@ impl Making {
         self.runs_code = true;
         self.images.push(function.code());
         let block = Block { groups: [1; 3], threads: [1; 3], group_bytes: 0, params_at, params_len };
-        let part = AnyPart::Launch { entry: function.entry(), refs: refs.clone() };
+        let part = AnyPart::Launch { entry: function.any_entry(), refs: refs.clone() };
         self.push(part, Shape::Launch { refs }, block);
         Ok(())
     }

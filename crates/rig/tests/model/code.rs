@@ -25,6 +25,16 @@ fn a_bad_image_is_refused_and_a_missing_function_named_with_those_that_there_are
     a.model.assert_clean();
 }
 
+/// What a fill launches by its vendor's calls.
+#[test]
+fn a_functions_entry_is_given_by_its_drivers_type_alone() {
+    let a = Bench::new("A");
+    let add = a.device.load(&image(&["add"])).unwrap().function("add").unwrap();
+    assert!(add.entry::<rig_conformance::model::ModelDriver>().is_some());
+    assert!(add.entry::<rig_host::Host>().is_none());
+    assert!(add.entry::<rig_conformance::NullDriver>().is_none());
+}
+
 /// Promise E05.
 #[test]
 fn placed_code_lies_in_device_memory_that_is_freed_after_the_image() {
