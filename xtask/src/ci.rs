@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::sanitize::Sanitizer;
 use crate::shell::{cargo, output};
-use crate::{Result, check, instructions, model, sanitize, test};
+use crate::{Result, apple, check, instructions, model, sanitize, test};
 
 /// How long the whole may take on two cores: half an hour, past which people stop waiting for an answer, less what
 /// `.ci/run` does before it.
@@ -48,12 +48,13 @@ pub fn run(skip: &[String]) -> Result {
 }
 
 /// Every step.
-fn steps() -> [Step; 7] {
+fn steps() -> [Step; 8] {
     let step = |name, missing, run| Step { name, missing, run };
     [
         step("check", None, check::run),
         step("test", None, || test::run(&[])),
         step("add", None, add),
+        step("apple", apple::missing(), apple::run),
         step("model", None, || model::run(&[])),
         step("instructions", instructions::missing(), instructions::run),
         step("thread", sanitize::missing(), || sanitize::run(Sanitizer::Thread, &[])),

@@ -3,12 +3,15 @@
 //! A task is a module. It prints each command before it runs it, so that one can be run again by hand. What a task needs
 //! and does not find is named, with how to install it; `ci` goes on without it, and says what it left out.
 
+mod apple;
 mod bench;
 mod check;
 mod ci;
 mod device;
 mod instructions;
 mod licences;
+mod llvm;
+mod metal;
 mod model;
 mod promises;
 mod sanitize;
@@ -60,6 +63,13 @@ enum Task {
         /// What to hand to cargo test in place of the core's tests.
         arguments: Vec<String>,
     },
+    /// The workspace checked and linted for Apple's target, with no Mac.
+    Apple,
+    /// On a Mac: compiles the kernels of the Metal driver's tests with Apple's compiler, and runs all of its tests on the GPU.
+    Metal {
+        /// What to hand to cargo test: the name of a test.
+        arguments: Vec<String>,
+    },
     /// Builds what a machine with a GPU runs, and puts it in a folder with one script that runs it there.
     Device,
     /// How many instructions a submit takes, against its bounds (callgrind).
@@ -90,6 +100,8 @@ fn main() -> ExitCode {
         Task::Bench { names } => bench::run(&names),
         Task::Model { arguments } => model::run(&arguments),
         Task::Sanitize { sanitizer, arguments } => sanitize::run(sanitizer, &arguments),
+        Task::Apple => apple::run(),
+        Task::Metal { arguments } => metal::run(&arguments),
         Task::Device => device::device(),
         Task::Instructions => instructions::run(),
         Task::Promises { check, missing } => promises::run(check, missing),

@@ -14,8 +14,9 @@ use crate::shell::{command, found, output, target_of};
 use crate::test::counted;
 
 /// Debian's compiler, wherever another is first on the path.
-const RUSTC: &str = "/usr/bin/rustc";
-const CARGO: &str = "/usr/bin/cargo";
+pub const RUSTC: &str = "/usr/bin/rustc";
+/// The cargo of the same release.
+pub const CARGO: &str = "/usr/bin/cargo";
 /// The clang whose runtime is linked.
 const CLANG: &str = "clang-19";
 /// The packages that hold them.
@@ -74,10 +75,26 @@ pub enum Sanitizer {
 
 /// Why no sanitizer can run here, and what to do.
 pub fn missing() -> Option<String> {
-    let source = output(command(RUSTC).args(["--print", "sysroot"]), false)
-        .is_ok_and(|sysroot| Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/std").exists());
-    let here = source && found(CARGO) && found(CLANG);
+    let here = has_std_source() && found(CARGO) && found(CLANG);
     (!here).then(|| format!("the sanitizers need Debian's packages: apt-get install {PACKAGES}"))
+}
+
+/// Whether Debian's compiler is here with the source of its standard library.
+pub fn has_std_source() -> bool {
+    output(command(RUSTC).args(["--print", "sysroot"]), false)
+        .is_ok_and(|sysroot| Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library/std").exists())
+}
+
+/// Debian's cargo with its unstable options opened.
+pub fn debian() -> Command {
+    let mut cargo = command(CARGO);
+    cargo
+        .envs([("RUSTC_BOOTSTRAP", "1"), ("RUSTC", RUSTC)])
+        // The cargo that runs this task names its own libraries and toolchain in these.
+        .env_remove("LD_LIBRARY_PATH")
+        .env_remove("RUSTUP_TOOLCHAIN")
+        .env_remove("CARGO");
+    cargo
 }
 
 /// Runs tests under a sanitizer.
@@ -103,15 +120,11 @@ pub fn run(sanitizer: Sanitizer, arguments: &[String]) -> Result {
 
 /// A cargo test of Debian's, which builds the standard library too.
 fn with_debian(target: &Path, flags: &str) -> Command {
-    let mut cargo = command(CARGO);
+    let mut cargo = debian();
     cargo
         .args(["test", "-Zbuild-std", "--target", &format!("{}-unknown-linux-gnu", std::env::consts::ARCH)])
         .arg("--target-dir")
         .arg(target)
-        .envs([("RUSTC_BOOTSTRAP", "1"), ("RUSTC", RUSTC), ("RUSTFLAGS", flags)])
-        // The cargo that runs this task names its own libraries and toolchain in these.
-        .env_remove("LD_LIBRARY_PATH")
-        .env_remove("RUSTUP_TOOLCHAIN")
-        .env_remove("CARGO");
+        .env("RUSTFLAGS", flags);
     cargo
 }

@@ -2,18 +2,34 @@
 
 use std::process::Command;
 
-use crate::Result;
 use crate::shell::{cargo, failed, watch};
+use crate::{Result, llvm};
 
 /// Runs the tests and the documentation's examples, and prints how many passed.
 pub fn run(arguments: &[String]) -> Result {
+    let chosen = arguments.iter().any(|argument| argument == "-p" || argument == "--package");
     let mut command = cargo();
     command.arg("test");
-    if !arguments.iter().any(|argument| argument == "-p" || argument == "--package") {
-        command.arg("--workspace");
-    }
+    let without = if chosen { None } else { whole(&mut command) };
     // One failed binary does not hide the next.
-    counted(command.arg("--no-fail-fast").args(arguments))
+    counted(command.arg("--no-fail-fast").args(arguments))?;
+    if !chosen {
+        // Off Apple's systems and without software Metal, the driver opens nothing, and says why.
+        counted(cargo().args(["test", "--package", "rig-metal"]))?;
+    }
+    without.into_iter().for_each(|why| println!("left out software Metal and the driver on it: {why}"));
+    Ok(())
+}
+
+/// Asks for the whole workspace, but what cannot run here; says why that is.
+fn whole(command: &mut Command) -> Option<String> {
+    command.arg("--workspace");
+    let missing = llvm::missing();
+    match missing {
+        None => command.args(["--features", "rig-metal/model"]),
+        Some(_) => command.args(["--exclude", "rig-metal-model"]),
+    };
+    missing
 }
 
 /// Runs a cargo test, hands on what it prints, and closes with the sum.
