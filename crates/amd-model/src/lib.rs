@@ -1,0 +1,1 @@
+//! A software AMD GPU: what stands under the calls of Linux's kernel driver for AMD's GPUs, with no GPU.

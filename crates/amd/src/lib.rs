@@ -1,0 +1,1 @@
+//! AMD GPUs for rig, through the interface of Linux's kernel driver.
