@@ -1,0 +1,1 @@
+//! Threads of a threadgroup as fibers of one worker's thread.

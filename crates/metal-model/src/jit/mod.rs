@@ -1,0 +1,3 @@
+//! From a function's bitcode to machine code.
+
+pub mod abi;
