@@ -9,3 +9,14 @@ mod jit;
 pub mod kernel;
 pub mod metadata;
 pub mod workers;
+
+#[expect(unsafe_code, reason = "the classes answer messages whose types Metal's interface fixes")]
+mod metal;
+#[expect(
+    missing_docs,
+    non_snake_case,
+    non_upper_case_globals,
+    unsafe_code,
+    reason = "the names, and what is unsafe, are Metal's, and Apple documents them"
+)]
+pub mod protocol;
