@@ -8,6 +8,7 @@ mod fiber;
 mod jit;
 pub mod kernel;
 pub mod metadata;
+mod prelude;
 pub mod workers;
 
 #[expect(unsafe_code, reason = "the classes answer messages whose types Metal's interface fixes")]
