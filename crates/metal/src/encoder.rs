@@ -1,0 +1,246 @@
+//! The open command buffer, and how work gets into it: the driver's own launches and what fills encode.
+//!
+//! # Invariants
+//!
+//! 1. A command buffer has one compute encoder at a time, of the serial kind: its commands run one after the other.
+//! 2. Each encoder first waits for the fence, if one before it updated it, and last updates it: so command buffers run one
+//!    after the other too, also over memory that Metal does not track.
+//! 3. Command buffers retain nothing that they use. Regions and pipelines outlive the work by rig's promise; the arenas, the
+//!    fence, the queue and the residency set by the completion handler; indirect command buffers by the ring. A fill that uses
+//!    objects of its own keeps them by the submission (`Builder::keep` of rig).
+
+use std::sync::Arc;
+
+use objc2::rc::autoreleasepool;
+use objc2::runtime::ProtocolObject;
+use objc2_foundation::NSRange;
+
+use crate::icb::{Icb, Recorded};
+use crate::object::Held;
+use crate::params::Taken;
+use crate::ring;
+use crate::running::Running;
+use crate::state::Shared;
+use crate::sys::{
+    MTLBuffer, MTLCommandBuffer, MTLCommandEncoder, MTLCommandQueue, MTLComputeCommandEncoder, MTLDevice,
+    MTLDispatchType, MTLFence, guard,
+};
+
+/// The open command buffer.
+pub(crate) struct Open {
+    pub buffer: Held<dyn MTLCommandBuffer>,
+    encoder: Option<Held<dyn MTLComputeCommandEncoder>>,
+    running: Arc<Running>,
+    /// Values whose work ends in it.
+    pub values: u32,
+    /// The last value whose work it or one before it holds to the end.
+    pub upto: u64,
+    pub taken: Option<Taken>,
+    pub keep: Vec<Arc<Recorded>>,
+    pub timed: Option<(u64, bool, bool)>,
+    /// Whether an encoder before the next one updated the fence.
+    pub fenced: bool,
+}
+
+impl Open {
+    /// Makes a command buffer. Inside a pool and a guard.
+    fn new(running: Arc<Running>, fenced: bool) -> Result<Open, String> {
+        let buffer = running.queue.commandBufferWithUnretainedReferences().ok_or("Metal makes no command buffer")?;
+        Ok(Open {
+            buffer: buffer.into(),
+            encoder: None,
+            running,
+            values: 0,
+            upto: 0,
+            taken: None,
+            keep: Vec::new(),
+            timed: None,
+            fenced,
+        })
+    }
+
+    /// The compute encoder. Inside a pool and a guard.
+    #[inline]
+    pub fn compute_encoder(&mut self) -> Result<&Held<dyn MTLComputeCommandEncoder>, String> {
+        if self.encoder.is_none() {
+            self.start()?;
+        }
+        self.encoder.as_ref().ok_or_else(|| "no encoder was started".into())
+    }
+
+    #[cold]
+    fn start(&mut self) -> Result<(), String> {
+        let encoder = self.buffer.computeCommandEncoderWithDispatchType(MTLDispatchType::Serial);
+        let encoder = encoder.ok_or("Metal makes no compute encoder")?;
+        // An encoder that is dropped must have ended: whatever the fence does, `abandon` finds it.
+        let encoder = self.encoder.insert(encoder.into());
+        if self.fenced {
+            encoder.waitForFence(&self.running.fence);
+        }
+        Ok(())
+    }
+
+    /// Ends the compute encoder, if there is one. Inside a guard.
+    pub fn end(&mut self) {
+        if let Some(encoder) = &self.encoder {
+            encoder.updateFence(&self.running.fence);
+            encoder.endEncoding();
+            self.encoder = None;
+            self.fenced = true;
+        }
+    }
+
+    /// Drops the command buffer uncommitted: its work never runs.
+    #[cold]
+    pub fn abandon(mut self) {
+        autoreleasepool(|_| {
+            if let Some(encoder) = self.encoder.take() {
+                // The device has failed or stops: that Metal raises here changes nothing.
+                let _ = guard(|| encoder.endEncoding());
+            }
+            drop(self);
+        });
+    }
+}
+
+/// What a fill encodes with: the device's open command buffer, in the place of the fill's part.
+///
+/// What it encodes runs after all work before it and before all work after it. An error of one of its methods is the fill's to
+/// return: it fails the submit, and so does an exception that Metal raises in the fill.
+pub struct Encoder<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) gpu: &'a Held<dyn MTLDevice>,
+    pub(crate) open: Option<Open>,
+    pub(crate) value: u64,
+    /// Whether the value's work has command buffers of its own.
+    pub(crate) profiled: bool,
+    /// Whether the value has had one.
+    pub(crate) started: bool,
+    /// The bytes that the value's launches took.
+    pub(crate) taken: Option<Taken>,
+    /// The arena of its launches: lasts for the submit.
+    pub(crate) arena: Option<(*const ProtocolObject<dyn MTLBuffer>, *mut u8)>,
+}
+
+impl Encoder<'_> {
+    /// The device.
+    pub fn device(&self) -> &ProtocolObject<dyn MTLDevice> {
+        self.gpu
+    }
+
+    /// The open compute encoder, of the serial kind; a new one where the fill has ended the last. It is the driver's to end.
+    ///
+    /// # Errors
+    ///
+    /// If Metal makes no command buffer or encoder, or the device has failed.
+    #[inline]
+    pub fn compute(&mut self) -> Result<&ProtocolObject<dyn MTLComputeCommandEncoder>, String> {
+        let encoder = self.opened()?.compute_encoder()?;
+        Ok(encoder)
+    }
+
+    /// The open command buffer. It is the driver's to commit.
+    ///
+    /// # Errors
+    ///
+    /// If Metal makes none, or the device has failed.
+    pub fn command_buffer(&mut self) -> Result<&ProtocolObject<dyn MTLCommandBuffer>, String> {
+        let open = self.opened()?;
+        Ok(&open.buffer)
+    }
+
+    /// The fence that orders the device's encoders: an encoder of the fill's own, such as one that copies textures, waits for it
+    /// first and updates it last.
+    ///
+    /// # Errors
+    ///
+    /// As [`command_buffer`](Encoder::command_buffer).
+    pub fn fence(&mut self) -> Result<&ProtocolObject<dyn MTLFence>, String> {
+        let open = self.opened()?;
+        Ok(&open.running.fence)
+    }
+
+    /// Ends the compute encoder, so that the fill may make encoders of its own in the command buffer. The fill ends those itself,
+    /// before the next [`compute`](Encoder::compute) and before it returns.
+    ///
+    /// # Errors
+    ///
+    /// As [`command_buffer`](Encoder::command_buffer).
+    pub fn end(&mut self) -> Result<(), String> {
+        // Also starts the encoder that carries the order on, where there is none.
+        let open = self.opened()?;
+        open.compute_encoder()?;
+        open.end();
+        Ok(())
+    }
+
+    /// Commits the command buffer and opens the next one. Blocks while the device has 1,024 command buffers.
+    ///
+    /// The value completes with its last command buffer.
+    ///
+    /// # Errors
+    ///
+    /// As [`command_buffer`](Encoder::command_buffer).
+    pub fn next(&mut self) -> Result<(), String> {
+        self.opened()?;
+        if let Some(mut open) = self.open.take() {
+            // The values before this one end here, and this one does not.
+            open.upto = self.value - 1;
+            self.shared.lock().commit(open).map_err(|fault| fault.reason)?;
+        }
+        self.opened().map(drop)
+    }
+
+    /// Runs all launches of an indirect command buffer, which lasts until they are done.
+    ///
+    /// # Errors
+    ///
+    /// As [`command_buffer`](Encoder::command_buffer), and if it was recorded on another device.
+    pub fn execute(&mut self, icb: &Icb) -> Result<(), String> {
+        icb.of(self.shared)?;
+        let recorded = icb.recorded();
+        let open = self.opened()?;
+        open.keep.push(Arc::clone(recorded));
+        let encoder = open.compute_encoder()?;
+        // SAFETY: the range is the commands that were recorded, and the ring keeps what they use until they are done.
+        #[expect(unsafe_code, reason = "runs recorded commands")]
+        unsafe {
+            encoder.executeCommandsInBuffer_withRange(&recorded.commands, NSRange::new(0, recorded.count));
+        }
+        Ok(())
+    }
+
+    /// The open command buffer, opened where none is.
+    #[inline]
+    pub(crate) fn opened(&mut self) -> Result<&mut Open, String> {
+        if self.open.is_none() {
+            self.open()?;
+        }
+        self.open.as_mut().ok_or_else(|| "no command buffer was opened".into())
+    }
+
+    #[cold]
+    fn open(&mut self) -> Result<(), String> {
+        let mut state = self.shared.lock();
+        // Handlers take the lock meanwhile: a completion or a failure ends the wait.
+        while state.failure.is_none() && state.ring.uncompleted() >= ring::MOST {
+            self.shared.room.wait(&mut state);
+        }
+        state.check().map_err(|fault| fault.reason)?;
+        let running = state.running.clone().ok_or("the device is stopped")?;
+        let fenced = state.fenced;
+        drop(state);
+        let open = self.open.insert(Open::new(running, fenced)?);
+        if self.profiled {
+            open.timed = Some((self.value, !self.started, false));
+        }
+        self.started = true;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Encoder<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Encoder of value {}", self.value)
+    }
+}
