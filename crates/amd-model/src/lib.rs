@@ -1,3 +1,31 @@
 //! A software AMD GPU: what stands under the calls of Linux's kernel driver for AMD's GPUs, with no GPU.
 
+#![cfg(all(unix, target_pointer_width = "64"))]
+
+mod aql;
+mod caches;
+mod control;
+mod errno;
+mod events;
+mod faults;
 pub mod isa;
+mod kfd;
+mod machine;
+mod memory;
+mod options;
+mod queue;
+#[expect(unsafe_code, reason = "memory at real addresses, shared with the program under test")]
+mod raw;
+mod rng;
+mod scheduler;
+mod sdma;
+mod state;
+mod topology;
+mod trace;
+mod violation;
+
+pub use control::{Counts, Step};
+pub use machine::{Call, Machine};
+pub use options::Builder;
+pub use trace::Traced;
+pub use violation::{Group, PacketFault, PublicationFault, QueueMemory, Violation, Want};

@@ -1,0 +1,4 @@
+//! Caches.
+
+#[derive(Debug, Default)]
+pub(crate) struct GpuCaches {}

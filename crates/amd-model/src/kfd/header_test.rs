@@ -1,0 +1,1 @@
+//! The structs against the kernel's header.

@@ -1,0 +1,4 @@
+//! The processor of SDMA packets.
+
+#[derive(Debug, Default)]
+pub(crate) struct SdmaState {}
