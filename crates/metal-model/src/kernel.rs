@@ -1,12 +1,17 @@
 //! Kernels: a function of a library compiled for this processor, and its dispatches.
 
+#[expect(unsafe_code, reason = "enters machine code")]
+mod run;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use thiserror::Error;
 
 use crate::container::Library;
+use crate::jit::compile;
 use crate::metadata::Reflection;
 use crate::workers::Workers;
 
@@ -149,13 +154,12 @@ pub enum CompileError {
 ///
 /// The function is absent, is no kernel, or its code is damaged.
 pub fn reflect(library: &Library, name: &str) -> Result<Reflection, CompileError> {
-    let _ = library;
-    Err(CompileError::Absent(name.to_owned()))
+    compile::reflect(library, name)
 }
 
 /// A compiled function. A clone is another handle to the same code.
-#[derive(Clone)]
-pub struct Kernel(std::sync::Arc<Reflection>);
+#[derive(Clone, Debug)]
+pub struct Kernel(Arc<run::Inner>);
 
 /// A dispatch: what a kernel runs over.
 #[derive(Debug)]
@@ -185,7 +189,7 @@ pub struct Bound {
 
 /// What pointers may reach: ranges of GPU addresses, sorted. A clone shares them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Residency(std::sync::Arc<[(u64, u64)]>);
+pub struct Residency(Arc<[(u64, u64)]>);
 
 impl Residency {
     /// Of ranges: GPU address and bytes, in any order, not overlapping.
@@ -207,6 +211,12 @@ impl Residency {
         let after = self.0.partition_point(|&(start, _)| start <= address);
         let (start, len) = *self.0.get(after.checked_sub(1)?)?;
         (address - start < len).then_some((start, len))
+    }
+
+    /// The last range that starts at or before an address.
+    pub(crate) fn before(&self, address: u64) -> Option<(u64, u64)> {
+        let after = self.0.partition_point(|&(start, _)| start <= address);
+        self.0.get(after.checked_sub(1)?).copied()
     }
 }
 
@@ -381,14 +391,20 @@ impl Kernel {
         constants: &Constants,
         options: &CompileOptions,
     ) -> Result<Self, CompileError> {
-        let _ = (library, constants, options);
-        Err(CompileError::Absent(name.to_owned()))
+        let compiled = compile::compile(library, name, constants, options)?;
+        Ok(Self(Arc::new(run::Inner::new(name, compiled))))
+    }
+
+    /// The most threads of a group that it allows.
+    #[must_use]
+    pub fn threads_max(&self) -> u32 {
+        self.0.threads_max()
     }
 
     /// What the kernel says of itself.
     #[must_use]
     pub fn reflection(&self) -> &Reflection {
-        &self.0
+        &self.0.compiled.reflection
     }
 
     /// Runs a dispatch to its end on the workers' threads, and blocks until then.
@@ -397,7 +413,9 @@ impl Kernel {
     ///
     /// What the kernel, or the dispatch, did wrong. Some groups have run then, some in part.
     pub fn dispatch(&self, dispatch: &Dispatch<'_>, workers: &Workers) -> Result<(), Violation> {
-        let _ = (dispatch, workers);
-        Err(Violation::Host { kernel: String::new(), why: "not written yet".to_owned() })
+        run::dispatch(&self.0, dispatch, workers)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! What a function's metadata says: its arguments, its function constants, its limits.
 //!
-//! The metadata is that of the bitcode (`!air.kernel`, `!air.function_constants`), read through LLVM.
+//! The metadata is that of the bitcode (`!air.kernel`, `!air.function_constants`), read through LLVM by `jit::metadata`.
 
 /// What a driver asks about a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -126,6 +126,33 @@ pub enum Builtin {
     GridOrigin,
     /// `grid_size`.
     GridSize,
+}
+
+impl Builtin {
+    /// The built-in that a node of metadata names.
+    pub(crate) fn from_metadata(kind: &str) -> Option<Self> {
+        Some(match kind {
+            "air.thread_position_in_grid" => Self::ThreadPositionInGrid,
+            "air.threadgroup_position_in_grid" => Self::ThreadgroupPositionInGrid,
+            "air.thread_position_in_threadgroup" => Self::ThreadPositionInThreadgroup,
+            "air.threads_per_grid" => Self::ThreadsPerGrid,
+            "air.threadgroups_per_grid" => Self::ThreadgroupsPerGrid,
+            "air.threads_per_threadgroup" => Self::ThreadsPerThreadgroup,
+            "air.dispatch_threads_per_threadgroup" => Self::DispatchThreadsPerThreadgroup,
+            "air.thread_index_in_threadgroup" => Self::ThreadIndexInThreadgroup,
+            "air.thread_index_in_simdgroup" => Self::ThreadIndexInSimdgroup,
+            "air.simdgroup_index_in_threadgroup" => Self::SimdgroupIndexInThreadgroup,
+            "air.simdgroups_per_threadgroup" => Self::SimdgroupsPerThreadgroup,
+            "air.dispatch_simdgroups_per_threadgroup" => Self::DispatchSimdgroupsPerThreadgroup,
+            "air.threads_per_simdgroup" | "air.thread_execution_width" => Self::ThreadsPerSimdgroup,
+            "air.thread_index_in_quadgroup" => Self::ThreadIndexInQuadgroup,
+            "air.quadgroup_index_in_threadgroup" => Self::QuadgroupIndexInThreadgroup,
+            "air.quadgroups_per_threadgroup" => Self::QuadgroupsPerThreadgroup,
+            "air.grid_origin" => Self::GridOrigin,
+            "air.grid_size" => Self::GridSize,
+            _ => return None,
+        })
+    }
 }
 
 /// A function constant.

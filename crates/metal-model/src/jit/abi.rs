@@ -8,7 +8,7 @@
 //! | `declare void @rig_barrier(ptr, i32)` | context, site: returns once every live thread of the threadgroup has called it |
 //! | `declare i32 @rig_exchange(ptr, i32, ptr, i32, ptr)` | context, site, this lane's value, its bytes (the same for all lanes of a site; at most [`EXCHANGE_MAX`]), and a pointer to a `ptr` variable that is set to the values of all lanes: lane `l`'s value at `l * bytes`, 16-byte aligned, valid until this thread's next barrier or exchange. Values of lanes outside the answered mask are undefined. Answers the mask of active lanes |
 //! | `declare { i64, i64 } @rig_reach(i64)` | first address and length of the range that holds a GPU address (a bound buffer or a resident allocation), or zeros. It has no effects and reads no memory that changes in a dispatch: declare it `nounwind willreturn memory(none) speculatable` |
-//! | `declare void @rig_check(i64, i64, i32)` | GPU address, bytes, access ([`ACCESS_READ`] …): returns when all these bytes are reachable, abandons the dispatch with the violation when not. For the slow path behind an inlined check |
+//! | `declare void @rig_check(i64, i64, i32, i64)` | GPU address, bytes, access ([`ACCESS_READ`] …), root (the GPU address that the pointer was derived from): returns when all these bytes are reachable, abandons the dispatch with the violation when not. Where a range holds the root, the same range must hold the bytes; where none does, any may. For the slow path behind an inlined check |
 //! | `declare void @rig_violation(i32, i64, i64)` | kind ([`VIOLATION_NOT_RESIDENT`] …), address, bytes: abandons the dispatch; never returns (`noreturn nounwind cold`) |
 //!
 //! Sites: bodies of the prelude pass `i32 0`. Once they are inlined the engine numbers the calls of `rig_barrier` and
@@ -59,7 +59,7 @@ pub const VIOLATION_PRIVATE: u32 = 4;
 pub const VIOLATION_TRAP: u32 = 5;
 
 /// What a dispatch is to all threads of the group that runs on one worker.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct GroupContext {
     /// GPU addresses of the bound buffers; 0 where none is.

@@ -436,6 +436,18 @@ impl<'c> Value<'c> {
         llvm!(LLVMDeleteGlobal(self.raw));
     }
 
+    pub(crate) fn delete_function(self) {
+        llvm!(LLVMDeleteFunction(self.raw));
+    }
+
+    /// A global of another name and the same address space, to stand in for this one for a while.
+    pub(crate) fn twin(self, module: &Module<'c>) -> Self {
+        let space = self.kind().space().unwrap_or(0);
+        let kind = self.value_type().raw;
+        let raw = llvm!(LLVMAddGlobalInAddressSpace(module.raw, kind, c"rig_twin".as_ptr(), space));
+        Self { raw, of: PhantomData }
+    }
+
     pub(crate) fn has_uses(self) -> bool {
         !llvm!(LLVMGetFirstUse(self.raw)).is_null()
     }
@@ -622,5 +634,32 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         llvm!(LLVMDisposeTargetMachine(self.raw));
+    }
+}
+
+/// Makes instructions.
+pub(crate) struct Builder<'c> {
+    raw: LLVMBuilderRef,
+    context: &'c Context,
+}
+
+impl<'c> Builder<'c> {
+    pub(crate) fn new(context: &'c Context) -> Self {
+        Self { raw: llvm!(LLVMCreateBuilderInContext(context.raw)), context }
+    }
+
+    /// A pointer `bytes` from another, made before an instruction.
+    pub(crate) fn offset(&self, before: Value<'c>, pointer: Value<'c>, bytes: u64) -> Value<'c> {
+        llvm!(LLVMPositionBuilderBefore(self.raw, before.raw));
+        let mut offset = Value::int(self.context.int(64), bytes).raw;
+        let (byte, name) = (self.context.int(8).raw, c"".as_ptr());
+        let raw = llvm!(LLVMBuildGEP2(self.raw, byte, pointer.raw, &raw mut offset, 1, name));
+        Value { raw, of: PhantomData }
+    }
+}
+
+impl Drop for Builder<'_> {
+    fn drop(&mut self) {
+        llvm!(LLVMDisposeBuilder(self.raw));
     }
 }

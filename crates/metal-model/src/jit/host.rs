@@ -1,0 +1,171 @@
+//! The host functions that machine code calls (`abi`), and what they look things up in.
+//!
+//! Machine code runs on a fiber of a worker. The worker sets what its kernel may reach before, and takes what was raised
+//! afterwards.
+
+use std::cell::{Cell, RefCell};
+use std::ptr;
+
+use super::abi;
+use crate::fiber;
+use crate::kernel::{Bound, MemoryAccess, Residency};
+
+/// How far behind the end of a range an access still counts as one past the end of that range.
+const NEAR: u64 = 1 << 16;
+
+/// What a kernel may reach.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    pub(crate) bound: Vec<Bound>,
+    pub(crate) resident: Residency,
+}
+
+impl Reach {
+    /// The range that holds the byte at an address: its start and bytes.
+    fn range(&self, address: u64, tables: &[(u64, u64)]) -> Option<(u64, u64)> {
+        let holds = |&(start, len): &(u64, u64)| address.checked_sub(start).is_some_and(|offset| offset < len);
+        let bound = self.bound.iter().map(|bound| (bound.address, bound.len)).find(holds);
+        bound.or_else(|| self.resident.range(address)).or_else(|| tables.iter().copied().find(holds))
+    }
+
+    /// The range that ends nearest before an address.
+    fn before(&self, address: u64) -> Option<(u64, u64)> {
+        let bound = self.bound.iter().map(|bound| (bound.address, bound.len));
+        let ends = |&(start, len): &(u64, u64)| start.wrapping_add(len);
+        let below = bound.chain(self.resident.before(address)).filter(|range| ends(range) <= address);
+        below.max_by_key(ends).filter(|range| address - ends(range) < NEAR)
+    }
+}
+
+/// What a kernel did that it must not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Raised {
+    pub(crate) kind: u32,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) access: MemoryAccess,
+    /// The range that it left.
+    pub(crate) range: (u64, u64),
+}
+
+thread_local! {
+    static REACH: Cell<*const Reach> = const { Cell::new(ptr::null()) };
+    static TABLES: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
+    static RAISED: Cell<Option<Raised>> = const { Cell::new(None) };
+}
+
+/// Sets what machine code on this thread may reach, until the guard is dropped.
+pub(crate) struct Reaching<'a>(&'a Reach);
+
+impl<'a> Reaching<'a> {
+    pub(crate) fn new(reach: &'a Reach, tables: &[(u64, u64)]) -> Self {
+        REACH.set(reach);
+        TABLES.with_borrow_mut(|all| tables.clone_into(all));
+        RAISED.set(None);
+        Self(reach)
+    }
+
+    /// What was raised, if anything.
+    pub(crate) fn raised(&self) -> Option<Raised> {
+        let _ = self.0;
+        RAISED.take()
+    }
+}
+
+impl Drop for Reaching<'_> {
+    fn drop(&mut self) {
+        REACH.set(ptr::null());
+    }
+}
+
+fn range(address: u64) -> Option<(u64, u64)> {
+    let reach = REACH.get();
+    // SAFETY: `Reaching` borrows what it sets for as long as it is set.
+    let reach = unsafe { reach.as_ref() }?;
+    TABLES.with_borrow(|tables| reach.range(address, tables))
+}
+
+fn before(address: u64) -> Option<(u64, u64)> {
+    let reach = REACH.get();
+    // SAFETY: as above.
+    unsafe { reach.as_ref() }.and_then(|reach| reach.before(address))
+}
+
+fn raise(raised: Raised) -> ! {
+    RAISED.set(Some(raised));
+    fiber::abandon()
+}
+
+/// Two words, in the registers in which C answers them.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Words(u64, u64);
+
+/// `rig_reach`.
+extern "C" fn reach(address: u64) -> Words {
+    let (start, len) = range(address).unwrap_or((0, 0));
+    Words(start, len)
+}
+
+/// `rig_check`.
+extern "C" fn check(address: u64, size: u64, access: u32, root: u64) {
+    let held = range(address);
+    let own = range(root);
+    let fits = |(start, len): (u64, u64)| {
+        address.checked_sub(start).and_then(|offset| len.checked_sub(offset)).is_some_and(|left| size <= left)
+    };
+    if own.or(held).is_some_and(fits) {
+        return;
+    }
+    let access = match access {
+        abi::ACCESS_READ => MemoryAccess::Read,
+        abi::ACCESS_WRITE => MemoryAccess::Write,
+        _ => MemoryAccess::Atomic,
+    };
+    let left = own.or(held).or_else(|| before(address));
+    let kind = if left.is_some() { abi::VIOLATION_OUT_OF_BOUNDS } else { abi::VIOLATION_NOT_RESIDENT };
+    raise(Raised { kind, address, size, access, range: left.unwrap_or((0, 0)) });
+}
+
+/// `rig_violation`.
+extern "C" fn violation(kind: u32, address: u64, size: u64) -> ! {
+    let range = range(address).or_else(|| before(address)).unwrap_or((0, 0));
+    raise(Raised { kind, address, size, access: MemoryAccess::Read, range });
+}
+
+/// Rounds a float to a bfloat, as LLVM calls it on processors that have no instruction for it: both in xmm0.
+#[unsafe(naked)]
+extern "C" fn truncate_to_bfloat() {
+    core::arch::naked_asm!(
+        "movd eax, xmm0",
+        "ucomiss xmm0, xmm0",
+        "jp 2f",
+        // To the nearest, ties to even: add half of the last place, less one where the last bit kept is 0.
+        "mov ecx, eax",
+        "shr ecx, 16",
+        "and ecx, 1",
+        "lea eax, [rax + rcx + 0x7fff]",
+        "shr eax, 16",
+        "movd xmm0, eax",
+        "ret",
+        "2:",
+        "shr eax, 16",
+        "or eax, 0x40",
+        "movd xmm0, eax",
+        "ret",
+    )
+}
+
+/// The names and addresses of all that machine code may call.
+pub(crate) fn symbols() -> Vec<(&'static str, usize)> {
+    let mut all = crate::prelude::symbols();
+    all.extend([
+        ("rig_barrier", fiber::barrier as *const () as usize),
+        ("rig_exchange", fiber::exchange as *const () as usize),
+        ("rig_reach", reach as *const () as usize),
+        ("rig_check", check as *const () as usize),
+        ("rig_violation", violation as *const () as usize),
+        ("__truncsfbf2", truncate_to_bfloat as *const () as usize),
+    ]);
+    all
+}
