@@ -9,7 +9,6 @@ use crate::abi;
 use crate::icb::{Icb, IndirectLaunch};
 use crate::limits::Limits;
 use crate::object::Held;
-use crate::profile::Profile;
 use crate::state::Shared;
 use crate::sys::MTLDevice;
 
@@ -48,11 +47,6 @@ impl Capability {
     /// The reason: a launch that can never run, no memory, a device that is stopped, or a call from a fill.
     pub fn icb(&self, launches: &[IndirectLaunch<'_>]) -> Result<Icb, String> {
         Icb::record(&self.gpu, &self.shared, &self.limits, self.alignment, launches)
-    }
-
-    /// Takes a profile: when each value's work ran. None while another is being taken.
-    pub fn profile(&self) -> Option<Profile> {
-        Profile::start(&self.shared)
     }
 
     /// The record for compiled code, a `struct rig_metal`. It lasts as long as the capability does.

@@ -9,11 +9,16 @@ use std::sync::Arc;
 use block2::RcBlock;
 use objc2::rc::autoreleasepool;
 use objc2::runtime::ProtocolObject;
+use objc2_foundation::NSProcessInfo;
+use rig_edge::{Span, Times, times};
 
 use crate::object::Held;
 use crate::running::Running;
 use crate::state::{Shared, State};
 use crate::sys::{MTLCommandBuffer, MTLCommandBufferStatus, guard};
+
+/// How far apart two clocks may be that are read one after the other: a thread is seldom taken from its core between.
+const CLOCKS_APART_NS: u64 = 10_000;
 
 /// The device's completion handler.
 ///
@@ -65,17 +70,31 @@ fn outcome(buffer: &ProtocolObject<dyn MTLCommandBuffer>) -> Result<(f64, f64), 
     asked.and_then(|outcome| outcome).map_err(|why| format!("the GPU's work failed: {why}"))
 }
 
+/// Notes when the GPU ran a command buffer, before the word can show its value.
+#[cold]
+fn note(times: &Times, (start, end): (f64, f64)) {
+    // Metal's times are seconds of the clock that stands still while the system sleeps; so is the system's time of being up.
+    let up = NSProcessInfo::processInfo().systemUptime();
+    let now = times::now();
+    let at = |seconds: f64| now.saturating_sub(((up - seconds).max(0.0) * 1e9) as u64);
+    times.note(Span { start: at(start), end: at(end) });
+    times.note_error(CLOCKS_APART_NS);
+}
+
 fn completed(shared: &Shared, buffer: &ProtocolObject<dyn MTLCommandBuffer>) {
     autoreleasepool(|_| {
         let outcome = outcome(buffer);
         let address = std::ptr::from_ref(buffer).addr();
         let mut state = shared.lock();
         let Some(sent) = state.ring.complete(address) else { return };
-        if let Ok(times) = outcome {
-            sent.times = times;
-        }
-        if let Err(why) = outcome {
-            state.fail(why);
+        let times = sent.times.take();
+        match outcome {
+            Ok(ran) => {
+                if let Some(times) = times {
+                    note(&times, ran);
+                }
+            }
+            Err(why) => drop(state.fail(why)),
         }
         store(shared, &mut state);
         drop(state);

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use objc2::rc::autoreleasepool;
 use objc2::runtime::ProtocolObject;
 use objc2_foundation::NSRange;
+use rig_edge::Times;
 
 use crate::icb::{Icb, Recorded};
 use crate::object::Held;
@@ -37,7 +38,8 @@ pub(crate) struct Open {
     pub upto: u64,
     pub taken: Option<Taken>,
     pub keep: Vec<Arc<Recorded>>,
-    pub timed: Option<(u64, bool, bool)>,
+    /// Where to note when the GPU ran it, while somebody takes a profile.
+    pub times: Option<Arc<Times>>,
     /// Whether an encoder before the next one updated the fence.
     pub fenced: bool,
 }
@@ -54,7 +56,7 @@ impl Open {
             upto: 0,
             taken: None,
             keep: Vec::new(),
-            timed: None,
+            times: None,
             fenced,
         })
     }
@@ -112,10 +114,8 @@ pub struct Encoder<'a> {
     pub(crate) gpu: &'a Held<dyn MTLDevice>,
     pub(crate) open: Option<Open>,
     pub(crate) value: u64,
-    /// Whether the value's work has command buffers of its own.
-    pub(crate) profiled: bool,
-    /// Whether the value has had one.
-    pub(crate) started: bool,
+    /// Where to note when the work ran, while somebody takes a profile: then it has command buffers of its own.
+    pub(crate) times: Option<&'a Arc<Times>>,
     /// The bytes that the value's launches took.
     pub(crate) taken: Option<Taken>,
     /// The arena of its launches: lasts for the submit.
@@ -231,10 +231,7 @@ impl Encoder<'_> {
         let fenced = state.fenced;
         drop(state);
         let open = self.open.insert(Open::new(running, fenced)?);
-        if self.profiled {
-            open.timed = Some((self.value, !self.started, false));
-        }
-        self.started = true;
+        open.times = self.times.cloned();
         Ok(())
     }
 }

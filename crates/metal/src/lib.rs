@@ -86,8 +86,6 @@ mod object;
 mod open;
 #[cfg(rig_metal)]
 mod params;
-#[cfg(rig_metal)]
-mod profile;
 #[cfg(any(rig_metal, test))]
 #[cfg_attr(not(rig_metal), expect(dead_code, reason = "tested everywhere, used where there is Metal"))]
 mod ring;
@@ -120,5 +118,3 @@ pub use icb::{Icb, IndirectLaunch};
 pub use memory::Region;
 #[cfg(rig_metal)]
 pub use open::{GpuOpener, count, gpu};
-#[cfg(rig_metal)]
-pub use profile::{Profile, Times};

@@ -16,13 +16,12 @@ use std::sync::Arc;
 
 use objc2::rc::autoreleasepool;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use rig_edge::{Fault, Word};
+use rig_edge::{Fault, Times, Word};
 
 use crate::completion::Handler;
 use crate::encoder::Open;
 use crate::icb::Recorded;
 use crate::params::{Params, Taken};
-use crate::profile::Times;
 use crate::ring::Ring;
 use crate::running::Running;
 use crate::sys::{MTLCommandBuffer, guard};
@@ -43,10 +42,8 @@ pub(crate) struct Sent {
     /// Indirect command buffers that it runs.
     #[expect(dead_code, reason = "kept until the entry leaves")]
     pub keep: Vec<Arc<Recorded>>,
-    /// The value whose times it has a part in, and whether it starts it and ends it.
-    pub timed: Option<(u64, bool, bool)>,
-    /// When the GPU started and ended it, once it has completed.
-    pub times: (f64, f64),
+    /// Where to note when the GPU ran it, while somebody takes a profile.
+    pub times: Option<Arc<Times>>,
 }
 
 /// What a device's threads share.
@@ -80,10 +77,6 @@ pub(crate) struct State {
     pub handler: Option<Handler>,
     /// Whether the fence was updated by an encoder that is before all new ones.
     pub fenced: bool,
-    /// When values started and ended, while a profile is taken.
-    pub profile: Option<Vec<Times>>,
-    /// When the value started whose last command buffer is still to come.
-    pub started: f64,
 }
 
 impl Shared {
@@ -102,8 +95,6 @@ impl Shared {
             running: Some(running),
             handler: None,
             fenced: false,
-            profile: None,
-            started: 0.0,
         };
         Shared { word, state: Mutex::new(state), moved: Condvar::new(), room: Condvar::new() }
     }
@@ -180,8 +171,7 @@ impl State {
             upto: open.upto,
             taken: open.taken,
             keep: std::mem::take(&mut open.keep),
-            timed: open.timed,
-            times: (0.0, 0.0),
+            times: open.times.take(),
         };
         self.ring.push(open.buffer.address().addr(), sent);
         let committed = autoreleasepool(|_| {
@@ -220,7 +210,6 @@ impl State {
             }
             // INVARIANT: entries leave in commit order, and values rise with it.
             value = value.max(sent.upto);
-            self.note_times(&sent);
         }
         if self.params.any_retired() && !self.encoding {
             let open = self.open.as_ref().and_then(|open| open.taken);
@@ -228,16 +217,5 @@ impl State {
             self.params.release_before(oldest);
         }
         value
-    }
-
-    /// Writes the times of a value down, once its last command buffer leaves.
-    fn note_times(&mut self, sent: &Sent) {
-        let Some((value, first, last)) = sent.timed else { return };
-        if first {
-            self.started = sent.times.0;
-        }
-        if let (true, Some(profile)) = (last, &mut self.profile) {
-            profile.push(Times { value, start: self.started, end: sent.times.1 });
-        }
     }
 }

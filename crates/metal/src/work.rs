@@ -4,9 +4,11 @@
 //! places. A launch that is encoded into an open command buffer costs its messages to Metal, a copy of its parameters, and a
 //! share of what a submit costs: two short holds of the lock, a pool and a guard.
 
+use std::sync::Arc;
+
 use objc2::rc::autoreleasepool;
 use objc2::runtime::ProtocolObject;
-use rig_edge::{Block, Fault, Launch, Part, Room, Submitted, Work};
+use rig_edge::{Block, Fault, Launch, Part, Room, Submitted, Times, Work};
 
 use crate::arena::{Placing, taken};
 use crate::code::Entry;
@@ -102,7 +104,7 @@ impl Metal {
                 Some(first) => Placing { start: first[START], end: first[END] },
                 None => Placing { start: 0, end: 0 },
             };
-            let mut encoder = match self.begin(value, placing) {
+            let mut encoder = match self.begin(value, placing, work.times) {
                 Ok(encoder) => encoder,
                 Err(fault) => return Submitted::Failed(fault),
             };
@@ -114,12 +116,11 @@ impl Metal {
 
     /// Takes the open command buffer for the value's work.
     #[inline]
-    fn begin(&self, value: u64, placing: Placing) -> Result<Encoder<'_>, Fault> {
+    fn begin<'a>(&'a self, value: u64, placing: Placing, times: Option<&'a Arc<Times>>) -> Result<Encoder<'a>, Fault> {
         let mut state = self.shared.lock();
         state.last = value;
         state.check()?;
-        let profiled = state.profile.is_some();
-        if profiled {
+        if times.is_some() {
             state.commit_open()?;
         }
         let (mut taken, mut arena) = (None, None);
@@ -133,13 +134,13 @@ impl Metal {
         state.wanted = false;
         let open = state.open.take();
         drop(state);
-        Ok(Encoder { shared: &self.shared, gpu: &self.gpu, open, value, profiled, started: false, taken, arena })
+        Ok(Encoder { shared: &self.shared, gpu: &self.gpu, open, value, times, taken, arena })
     }
 
     /// Gives the open command buffer back, or commits it, or drops it where the submit failed.
     #[inline]
     fn finish(&self, encoder: Encoder<'_>, encoded: Result<(), String>) -> Submitted {
-        let Encoder { open, value, profiled, taken, .. } = encoder;
+        let Encoder { open, value, times, taken, .. } = encoder;
         let mut state = self.shared.lock();
         state.encoding = false;
         let opened = match (encoded, open) {
@@ -165,11 +166,8 @@ impl Metal {
         if let Some(taken) = taken {
             open.taken = Some(taken.after(open.taken));
         }
-        if let Some((_, _, last)) = &mut open.timed {
-            *last = true;
-        }
         let behind = state.ring.uncompleted();
-        if !(profiled || state.wanted || behind < BEHIND_LEAST || open.values >= VALUES_MOST) {
+        if !(times.is_some() || state.wanted || behind < BEHIND_LEAST || open.values >= VALUES_MOST) {
             state.open = Some(open);
             return Submitted::Encoded;
         }
