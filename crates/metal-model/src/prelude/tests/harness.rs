@@ -1,0 +1,321 @@
+//! Compiles bodies and calls them, without the engine: a wrapper loads the arguments from memory and stores the result, and
+//! the lanes of a SIMD-group run one after the other, twice, the second time with what all of them gave.
+
+#![expect(unsafe_code, reason = "code compiled at run time is called by its address")]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::ptr;
+
+use llvm_sys::core::*;
+use llvm_sys::execution_engine::*;
+use llvm_sys::ir_reader::LLVMParseIRInContext;
+use llvm_sys::prelude::*;
+use llvm_sys::support::LLVMAddSymbol;
+use llvm_sys::target_machine::*;
+use llvm_sys::transforms::pass_builder::*;
+
+use crate::jit::abi::ThreadContext;
+use crate::prelude::{ModuleOptions, Signature, module, symbols};
+
+/// A number that memory holds, in bytes.
+pub(super) trait Plain: Copy {
+    fn bytes(self) -> Vec<u8>;
+    fn read(bytes: &[u8]) -> Self;
+}
+
+macro_rules! plain {
+    ($($name:ty),*) => {
+        $(impl Plain for $name {
+            fn bytes(self) -> Vec<u8> {
+                self.to_le_bytes().to_vec()
+            }
+            fn read(bytes: &[u8]) -> Self {
+                Self::from_le_bytes(bytes[..size_of::<Self>()].try_into().unwrap())
+            }
+        })*
+    };
+}
+
+plain!(u8, i8, u16, i16, u32, i32, u64, i64, f32);
+
+impl Plain for bool {
+    fn bytes(self) -> Vec<u8> {
+        vec![u8::from(self)]
+    }
+    fn read(bytes: &[u8]) -> Self {
+        bytes[0] != 0
+    }
+}
+
+/// Bodies, compiled.
+pub(super) struct Bodies {
+    engine: LLVMExecutionEngineRef,
+    context: LLVMContextRef,
+    runs: BTreeMap<String, extern "C" fn(*const u8, *mut u8)>,
+}
+
+impl Drop for Bodies {
+    fn drop(&mut self) {
+        // SAFETY: the engine owns the module, is disposed of once, and none of its code runs.
+        unsafe { LLVMDisposeExecutionEngine(self.engine) };
+        // SAFETY: all that was made in the context is gone.
+        unsafe { LLVMContextDispose(self.context) };
+    }
+}
+
+/// How many bytes each argument takes in the memory that a call reads.
+const SLOT: usize = 256;
+
+/// The wrapper of one function: arguments in slots of 256 bytes, pointers as addresses, truths as bytes.
+fn wrapper(text: &mut String, name: &str, signature: &Signature) {
+    let _ = writeln!(text, "define void @\"run:{name}\"(ptr %arguments, ptr %result) {{");
+    let mut arguments = Vec::new();
+    for (index, ty) in signature.parameters.iter().enumerate() {
+        let _ = writeln!(text, "  %p{index} = getelementptr i8, ptr %arguments, i64 {}", index * SLOT);
+        if ty.starts_with("ptr") {
+            let _ = writeln!(text, "  %i{index} = load i64, ptr %p{index}, align 8");
+            let _ = writeln!(text, "  %x{index} = inttoptr i64 %i{index} to {ty}");
+        } else if ty == "i1" {
+            let _ = writeln!(text, "  %i{index} = load i8, ptr %p{index}, align 1");
+            let _ = writeln!(text, "  %x{index} = trunc i8 %i{index} to i1");
+        } else {
+            let _ = writeln!(text, "  %x{index} = load {ty}, ptr %p{index}, align 1");
+        }
+        arguments.push(format!("{ty} %x{index}"));
+    }
+    let result = &signature.result;
+    let call = format!("call {result} @\"{name}\"({})", arguments.join(", "));
+    if result == "void" {
+        let _ = writeln!(text, "  {call}\n  ret void\n}}");
+    } else if result == "i1" {
+        let _ = writeln!(
+            text,
+            "  %r = {call}\n  %b = zext i1 %r to i8\n  store i8 %b, ptr %result, align 1\n  ret void\n}}"
+        );
+    } else {
+        let _ = writeln!(text, "  %r = {call}\n  store {result} %r, ptr %result, align 1\n  ret void\n}}");
+    }
+}
+
+/// `float (<2 x half>, i32)` as a signature.
+pub(super) fn signature(text: &str) -> Signature {
+    let (result, parameters) = text.split_once(" (").unwrap();
+    let parameters = parameters.strip_suffix(')').unwrap();
+    let parameters = parameters.split(", ").filter(|text| !text.is_empty()).map(str::to_owned).collect();
+    Signature { result: result.to_owned(), parameters }
+}
+
+fn initialize() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        crate::jit::llvm::initialize();
+        // SAFETY: it only makes the linker keep the engine.
+        unsafe { LLVMLinkInMCJIT() };
+    });
+}
+
+impl Bodies {
+    /// Compiles the bodies of these functions, each a name and a type as in `air.fma.f32 float (float, float, float)`.
+    pub(super) fn new(functions: &[&str]) -> Bodies {
+        let functions: Vec<(&str, Signature)> = functions
+            .iter()
+            .map(|line| line.split_once(' ').unwrap())
+            .map(|(name, ty)| (name, signature(ty)))
+            .collect();
+        let body = module(functions.iter().map(|(name, ty)| (*name, ty)), &ModuleOptions::default()).unwrap();
+        let mut text = body.text;
+        for (name, ty) in &functions {
+            wrapper(&mut text, name, ty);
+        }
+        let names: Vec<&str> = functions.iter().map(|(name, _)| *name).collect();
+        Bodies::compile(&text, &names)
+    }
+
+    fn compile(text: &str, names: &[&str]) -> Bodies {
+        initialize();
+        let text = std::ffi::CString::new(text).unwrap();
+        // SAFETY: plain construction.
+        let context = unsafe { LLVMContextCreate() };
+        let (mut module, mut message, mut engine) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the text ends with a zero byte, which the copy has too; the parser takes the buffer.
+        let failed = unsafe {
+            let buffer =
+                LLVMCreateMemoryBufferWithMemoryRangeCopy(text.as_ptr(), text.as_bytes().len(), c"text".as_ptr());
+            LLVMParseIRInContext(context, buffer, &raw mut module, &raw mut message)
+        };
+        assert_eq!(failed, 0, "{}", message_text(message));
+        optimize(module);
+        let mut options = LLVMMCJITCompilerOptions {
+            OptLevel: 2,
+            CodeModel: LLVMCodeModel::LLVMCodeModelJITDefault,
+            NoFramePointerElim: 0,
+            EnableFastISel: 0,
+            MCJMM: ptr::null_mut(),
+        };
+        // SAFETY: the module is alive and becomes the engine's; the options are of their own size.
+        let failed = unsafe {
+            let size = size_of_val(&options);
+            LLVMCreateMCJITCompilerForModule(&raw mut engine, module, &raw mut options, size, &raw mut message)
+        };
+        assert_eq!(failed, 0, "{}", message_text(message));
+        let mut host = symbols();
+        host.extend([
+            ("rig_ctx", rig_ctx as *const () as usize),
+            ("rig_barrier", rig_barrier as *const () as usize),
+            ("rig_exchange", rig_exchange as *const () as usize),
+        ]);
+        for (name, address) in host {
+            let name = std::ffi::CString::new(name).unwrap();
+            // SAFETY: the module is the engine's and alive; the function stays where it is.
+            unsafe {
+                let declared = LLVMGetNamedFunction(module, name.as_ptr());
+                if !declared.is_null() {
+                    LLVMAddGlobalMapping(engine, declared, address as *mut _);
+                } else if name.to_bytes().starts_with(b"__") {
+                    // The code generator calls these by itself.
+                    LLVMAddSymbol(name.as_ptr(), address as *mut _);
+                }
+            }
+        }
+        let mut runs = BTreeMap::new();
+        for name in names {
+            let wrapper = std::ffi::CString::new(format!("run:{name}")).unwrap();
+            // SAFETY: the engine is alive.
+            let address = unsafe { LLVMGetFunctionAddress(engine, wrapper.as_ptr()) };
+            assert_ne!(address, 0, "{name} was compiled");
+            // SAFETY: the wrapper has this type.
+            let run = unsafe { std::mem::transmute::<u64, extern "C" fn(*const u8, *mut u8)>(address) };
+            runs.insert((*name).to_owned(), run);
+        }
+        Bodies { engine, context, runs }
+    }
+
+    /// Calls a body; arguments as bytes. The result's bytes are the first ones of the answer.
+    pub(super) fn call(&self, name: &str, arguments: &[Vec<u8>]) -> [u8; 256] {
+        let mut memory = vec![0u8; SLOT * arguments.len() + 1];
+        for (index, bytes) in arguments.iter().enumerate() {
+            memory[index * SLOT..][..bytes.len()].copy_from_slice(bytes);
+        }
+        let mut result = [0u8; 256];
+        self.runs[name](memory.as_ptr(), result.as_mut_ptr());
+        result
+    }
+
+    /// Calls a body on each lane of a SIMD-group whose active lanes these are; arguments by lane.
+    pub(super) fn lanes(&self, name: &str, active: u32, arguments: impl Fn(usize) -> Vec<Vec<u8>>) -> Vec<[u8; 256]> {
+        let mut results = vec![[0u8; 256]; 32];
+        for second in [false, true] {
+            for lane in (0..32usize).filter(|lane| active >> lane & 1 != 0) {
+                GROUP.with_borrow_mut(|group| {
+                    group.context.lane = lane as u32;
+                    group.active = if second { active } else { 0 };
+                });
+                // The first time round the mask is empty, and the result is not looked at.
+                results[lane] = self.call(name, &arguments(lane));
+            }
+        }
+        results
+    }
+
+    /// Calls a body of elements: the arguments' elements one after the other.
+    pub(super) fn one<R: Plain>(&self, name: &str, arguments: &[Vec<u8>]) -> R {
+        R::read(&self.call(name, arguments))
+    }
+}
+
+fn message_text(message: *mut std::ffi::c_char) -> String {
+    if message.is_null() {
+        return "no reason given".to_owned();
+    }
+    // SAFETY: LLVM's messages end with a zero byte.
+    unsafe { std::ffi::CStr::from_ptr(message) }.to_string_lossy().into_owned()
+}
+
+/// The passes that compiled kernels get, so that what is tested is what runs.
+fn optimize(module: LLVMModuleRef) {
+    let mut message = ptr::null_mut();
+    // SAFETY: the module is alive; names are LLVM's own and freed by the process's end.
+    unsafe {
+        let triple = LLVMGetDefaultTargetTriple();
+        let mut target = ptr::null_mut();
+        assert_eq!(LLVMGetTargetFromTriple(triple, &raw mut target, &raw mut message), 0);
+        let machine = LLVMCreateTargetMachine(
+            target,
+            triple,
+            LLVMGetHostCPUName(),
+            LLVMGetHostCPUFeatures(),
+            LLVMCodeGenOptLevel::LLVMCodeGenLevelDefault,
+            LLVMRelocMode::LLVMRelocDefault,
+            LLVMCodeModel::LLVMCodeModelJITDefault,
+        );
+        let options = LLVMCreatePassBuilderOptions();
+        LLVMPassBuilderOptionsSetVerifyEach(options, 1);
+        let error = LLVMRunPasses(module, c"verify,always-inline,default<O2>".as_ptr(), machine, options);
+        assert!(error.is_null(), "the passes run");
+        LLVMDisposePassBuilderOptions(options);
+        LLVMDisposeTargetMachine(machine);
+    }
+}
+
+/// The SIMD-group whose lanes run on this thread, one after the other.
+struct Group {
+    context: ThreadContext,
+    active: u32,
+    given: Vec<u8>,
+    meetings: u32,
+}
+
+thread_local! {
+    static GROUP: RefCell<Group> = const {
+        RefCell::new(Group {
+            context: ThreadContext {
+                lane: 0,
+                simdgroup: 0,
+                index: 0,
+                lanes: 32,
+                local: [0; 3],
+                reserved: 0,
+                group: ptr::null(),
+            },
+            active: u32::MAX,
+            given: Vec::new(),
+            meetings: 0,
+        })
+    };
+}
+
+/// How many barriers this thread has come to.
+pub(super) fn meetings() -> u32 {
+    GROUP.with_borrow(|group| group.meetings)
+}
+
+extern "C" fn rig_ctx() -> *const ThreadContext {
+    GROUP.with_borrow(|group| &raw const group.context)
+}
+
+extern "C" fn rig_barrier(_context: *const ThreadContext, _site: i32) {
+    GROUP.with_borrow_mut(|group| group.meetings += 1);
+}
+
+extern "C" fn rig_exchange(
+    context: *const ThreadContext,
+    _site: i32,
+    mine: *const u8,
+    size: i32,
+    all: *mut *const u8,
+) -> i32 {
+    GROUP.with_borrow_mut(|group| {
+        assert_eq!(context, &raw const group.context);
+        let (size, lane) = (size as usize, group.context.lane as usize);
+        // Places of lanes that are not active hold rubbish.
+        group.given.resize(4096, 0xa5);
+        // SAFETY: the body gives that many bytes.
+        let mine = unsafe { std::slice::from_raw_parts(mine, size) };
+        group.given[lane * size..][..size].copy_from_slice(mine);
+        // SAFETY: the body gives a place for a pointer; what it points to stays until the next exchange.
+        unsafe { all.write(group.given.as_ptr()) };
+        group.active as i32
+    })
+}
