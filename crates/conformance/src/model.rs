@@ -85,6 +85,6 @@ pub use control::{Held, Model, ModelDevice};
 pub use driver::{ModelDriver, ModelEntry, ModelImage, ModelOpener, ModelPlan, ModelRegion};
 pub use encoder::Encoder;
 pub use kernel::{Args, Grid, image};
-pub use options::{Options, Pace};
+pub use options::{Options, Pace, Tells};
 pub use running::Blocked;
 pub use violation::Violation;

@@ -86,6 +86,7 @@ impl Case {
             apart: true,
             waits: &[],
             scratch: &mut [],
+            times: None,
         };
         self.held.patch(&self.parts, &work, &mut self.asked)
     }

@@ -43,6 +43,7 @@ mod facts;
 mod fault;
 mod memory;
 mod primitive;
+pub mod times;
 mod word;
 mod work;
 
@@ -51,6 +52,7 @@ pub use driver::{Driver, Grown, Opener, PlanError, Sleep, Timeline};
 pub use facts::{Completion, Facts, Kinds, Queue, Reach, WaitFacts, WordSource};
 pub use fault::Fault;
 pub use memory::{Dma, Location, Mapping, Memory, WORD_BYTES, page_bytes};
+pub use times::{PartSpan, Span, Times};
 pub use word::{WORDS_MAX, Word, WordIndex, Words};
 pub use work::{
     Access, Block, Copy, Fill, FillFn, Launch, Memset, Part, Ref, Room, Scratch, Slot, Submitted, Wait, Work,

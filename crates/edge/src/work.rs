@@ -5,8 +5,9 @@
 //! driver copies what it needs later, since the run is used again at once.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
-use crate::{Driver, Fault, WordIndex};
+use crate::{Driver, Fault, Times, WordIndex};
 
 /// Whether a part reads or writes a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -146,6 +147,9 @@ pub struct Work<'a> {
     pub waits: &'a [Wait],
     /// One scratch a part: `submit` gets the one that its `room` wrote (E37).
     pub scratch: &'a mut [Scratch],
+    /// Where the driver notes when the work ran, while somebody takes a profile; it keeps a clone where it notes later. What
+    /// it notes before it raises the word is seen with the word (E38).
+    pub times: Option<&'a Arc<Times>>,
 }
 
 impl<'a> Work<'a> {

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rig_edge::{Block, Fault, Part, Ref, Room, Slot, Submitted, Work, callback};
+use rig_edge::{Block, Fault, Part, Ref, Room, Slot, Span, Submitted, Times, Work, callback, times};
 
 use crate::code::{Entry, GROUP_BYTES_MAX};
 use crate::group::{self, message};
@@ -80,6 +80,8 @@ pub(crate) struct Job {
     slots: Vec<Slot>,
     /// The tasks of each fill that has any, by its step.
     tasks: Mutex<Vec<(usize, Vec<Task>)>>,
+    /// Where to note when the steps ran, while somebody takes a profile.
+    times: Option<Arc<Times>>,
 }
 
 impl Job {
@@ -93,6 +95,7 @@ impl Job {
     ) -> Result<(), String> {
         self.value = value;
         self.steps = Some(Arc::clone(&plan.0));
+        self.times = work.times.cloned();
         self.blocks.clear();
         self.blocks.extend_from_slice(work.blocks);
         self.slots.clear();
@@ -121,6 +124,7 @@ impl Job {
     /// Lets go of the steps and tasks, so that nothing outlives the work in a job that waits to be used again.
     pub(crate) fn clear(&mut self) {
         self.steps = None;
+        self.times = None;
         self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
@@ -166,6 +170,14 @@ impl Job {
 
     /// Runs `range` of a step's groups.
     pub(crate) fn run(&self, step: usize, range: Range<u64>) -> Result<(), String> {
+        let Some(times) = &self.times else { return self.run_groups(step, range) };
+        let start = times::now();
+        let outcome = self.run_groups(step, range);
+        times.note_part(step, 0, Span { start, end: times::now() });
+        outcome
+    }
+
+    fn run_groups(&self, step: usize, range: Range<u64>) -> Result<(), String> {
         let _inside = callback::enter();
         match &self.steps()[step] {
             Step::Launch { entry, .. } => {

@@ -12,6 +12,7 @@ use rig_edge::{Access, Memory};
 use crate::error::invalid;
 use crate::hold::{self, Hold, Want};
 use crate::mapped;
+use crate::profile::{self, HostWork};
 use crate::submit::submit_holding;
 use crate::{Buffer, Device, Point, Result};
 
@@ -46,6 +47,12 @@ pub struct Copied {
 
 /// See [`Buffer::copy_to`].
 pub(crate) fn copy(from: &Buffer, to: &Buffer) -> Result<Copied> {
+    let what =
+        |copied: &Result<Copied>| copied.as_ref().ok().map(|copied| (HostWork::Copy(copied.path), from.len() as u64));
+    profile::host(&to.handle().core.name, || copy_by_some_path(from, to), what)
+}
+
+fn copy_by_some_path(from: &Buffer, to: &Buffer) -> Result<Copied> {
     if from.len() != to.len() {
         return invalid!("a copy from {} bytes to {}: the buffers have the same length", from.len(), to.len());
     }

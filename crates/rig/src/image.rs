@@ -311,6 +311,10 @@ impl Function {
         &self.image.inner.handle
     }
 
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
     pub(crate) fn any_entry(&self) -> AnyEntry {
         self.entry.clone()
     }

@@ -46,9 +46,9 @@ impl RefSpec {
 
 /// What rig keeps of a part to check runs by.
 pub(crate) enum Shape {
-    Launch { refs: Box<[Ref]> },
+    Launch { refs: Box<[Ref]>, name: Arc<str> },
     Copy(Copy),
-    Memset,
+    Memset(Memset),
     Fill,
 }
 
@@ -301,7 +301,7 @@ impl Making {
             }
             PartSpec::Memset(memset) => {
                 self.slot(index, memset.slot)?.write(true);
-                self.push(AnyPart::Memset(memset), Shape::Memset, NO_LAUNCH);
+                self.push(AnyPart::Memset(memset), Shape::Memset(memset), NO_LAUNCH);
                 Ok(())
             }
             PartSpec::Fill { refs, fill } => {
@@ -372,7 +372,7 @@ impl Making {
         self.images.push(function.code());
         let block = Block { groups: [1; 3], threads: [1; 3], group_bytes: 0, params_at, params_len };
         let part = AnyPart::Launch { entry: function.any_entry(), refs: refs.clone() };
-        self.push(part, Shape::Launch { refs }, block);
+        self.push(part, Shape::Launch { refs, name: function.shared_name() }, block);
         Ok(())
     }
 

@@ -42,6 +42,7 @@ use crate::error::invalid;
 use crate::gate::{Left, Turn};
 use crate::hold;
 use crate::primitive::atomic::Ordering;
+use crate::profile::{self, Recording};
 use crate::run::{Run, Use};
 use crate::submission::{Made, Shape};
 use crate::timeline::{Lost, Stamp, State, timelines, word_shows};
@@ -105,6 +106,8 @@ struct Submit<'a> {
     reserved: bool,
     /// Whether `order` is in the order of addresses, each allocation once.
     sorted: bool,
+    /// What profiles that are being taken want to know of it.
+    recording: Option<&'a Recording>,
     why: Option<Why>,
 }
 
@@ -115,6 +118,19 @@ pub(crate) fn submit(run: &mut Run, buffers: &[&Buffer]) -> Result<Point> {
 
 /// Submits the run; with `own_hold`, under holds that the caller itself has on all allocations.
 pub(crate) fn submit_holding(run: &mut Run, buffers: &[&Buffer], own_hold: bool) -> Result<Point> {
+    if profile::is_on() {
+        return profile::submit(run, buffers, own_hold);
+    }
+    submit_recorded(run, buffers, own_hold, None)
+}
+
+/// Submits the run, and tells a recording what it asks for.
+pub(crate) fn submit_recorded(
+    run: &mut Run,
+    buffers: &[&Buffer],
+    own_hold: bool,
+    recording: Option<&Recording>,
+) -> Result<Point> {
     if callback::inside() {
         return invalid!("a fill or a kernel cannot submit: submit after it");
     }
@@ -134,6 +150,7 @@ pub(crate) fn submit_holding(run: &mut Run, buffers: &[&Buffer], own_hold: bool)
         own_hold,
         reserved: false,
         sorted: false,
+        recording,
         why: None,
     };
     submit.check()?;
@@ -177,9 +194,9 @@ impl Submit<'_> {
         self.sorted = few;
         for (index, shape) in self.made.shapes.iter().enumerate() {
             match shape {
-                Shape::Launch { refs } => self.check_launch(index, refs)?,
+                Shape::Launch { refs, .. } => self.check_launch(index, refs)?,
                 Shape::Copy(copy) => self.check_copy(index, copy.from as usize, copy.to as usize)?,
-                Shape::Memset | Shape::Fill => {}
+                Shape::Memset(_) | Shape::Fill => {}
             }
         }
         if self.made.has_fill {
@@ -538,6 +555,7 @@ impl Submit<'_> {
             apart: self.order.len() == self.buffers.len(),
             waits: self.waits,
             scratch: self.scratch,
+            times: self.recording.map(Recording::times),
         };
         // SAFETY: the turn is held, so no other hot call of the device runs. The parts and plan are this submission's, of
         // this device; the slots were filled from buffers of this device, inside their allocations.
@@ -629,6 +647,9 @@ impl Submit<'_> {
 
     /// Waits an obstacle away, with no lock held.
     fn pass(&mut self, obstacle: Obstacle, growths: &mut u32) -> Result<()> {
+        if let (Some(recording), Obstacle::Point(stamp) | Obstacle::Commit(stamp)) = (self.recording, obstacle) {
+            recording.follow(stamp);
+        }
         match obstacle {
             Obstacle::Hold { buffer, write } => {
                 if hold::inside_closure() {

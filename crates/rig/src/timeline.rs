@@ -29,7 +29,7 @@ use crate::primitive::{Mutex, process_wide};
 pub(crate) const NO_SLOT: u32 = u32::MAX;
 
 /// A value of a slot. Plain data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Stamp {
     pub(crate) slot: u32,
     pub(crate) value: u64,

@@ -14,6 +14,7 @@ use crate::device::Core;
 use crate::error::invalid;
 use crate::primitive::spin_loop;
 use crate::primitive::thread;
+use crate::profile::{self, HostWork};
 use crate::timeline::{Lost, Stamp, State, timelines, word_shows};
 use crate::{Error, Result, hold};
 
@@ -55,7 +56,11 @@ fn wait_pending(stamp: Stamp) -> Result<()> {
             _ => Ok(()),
         };
     };
-    let mut patience = Patience::new(&core);
+    profile::host(&core.name, || wait_for(&core, stamp), |_| Some((HostWork::Wait, 0)))
+}
+
+fn wait_for(core: &Core, stamp: Stamp) -> Result<()> {
+    let mut patience = Patience::new(core);
     loop {
         core.refresh();
         match timelines().state(stamp) {

@@ -117,7 +117,15 @@ impl ModelDriver {
         }
         let waits = work.waits.to_vec();
         let encode = encode || device.script.encode_only;
-        device.jobs.push_back(Job { value, waits, ops, regions: taken.regions, images: taken.images, plan: plan.id });
+        device.jobs.push_back(Job {
+            value,
+            waits,
+            ops,
+            regions: taken.regions,
+            images: taken.images,
+            plan: plan.id,
+            times: work.times.cloned(),
+        });
         if !encode {
             device.committed = value;
         }

@@ -35,6 +35,22 @@ pub struct Options {
     pub(crate) break_committed: bool,
     pub(crate) peers_lose: Loses,
     pub(crate) dma: DmaAnswer,
+    pub(crate) tells: Tells,
+}
+
+/// What a device tells of the times of its work, while a profile is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tells {
+    /// When each part ran, before the word shows the value.
+    Parts,
+    /// When the value ran, only in a settle.
+    Settled,
+    /// When the value ran, by a clock that is this far ahead of the host's.
+    Ahead(Duration),
+    /// When the value ran, by a clock that is this far behind the host's.
+    Behind(Duration),
+    /// Nothing.
+    Nothing,
 }
 
 /// How `dma` answers.
@@ -79,6 +95,7 @@ impl Default for Options {
             break_committed: false,
             peers_lose: Loses::default(),
             dma: DmaAnswer::Refused,
+            tells: Tells::Parts,
         }
     }
 }
@@ -267,6 +284,12 @@ impl Options {
     /// Breaks E42: a committed value completes only once a later one was submitted.
     pub fn breaks_committed(mut self) -> Options {
         self.break_committed = true;
+        self
+    }
+
+    /// Tells the times of work so.
+    pub fn tells(mut self, tells: Tells) -> Options {
+        self.tells = tells;
         self
     }
 

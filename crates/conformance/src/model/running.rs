@@ -1,11 +1,13 @@
 //! Running the work: one value after the other, each when the pace, its waits and the test allow.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
 
-use rig_edge::{Wait, Words};
+use rig_edge::{Span, Times, Wait, Words, times};
 
 use super::kernel::Args;
-use super::options::Pace;
+use super::options::{Pace, Tells};
 use super::state::{Device, Op, Phase, Shared, State};
 use crate::primitive::MutexGuard;
 
@@ -73,9 +75,14 @@ impl Shared {
         device.running = true;
         // PANIC: `blocked` found the job.
         let job = device.jobs.front_mut().expect("a job that may run");
-        let (value, ops) = (job.value, std::mem::take(&mut job.ops));
+        let (value, ops, times) = (job.value, std::mem::take(&mut job.ops), job.times.take());
+        let tells = state.options.tells;
         drop(state);
+        let start = times::now();
         let result = perform(ops);
+        if let Some(times) = times {
+            tell(&times, tells, Span { start, end: times::now() });
+        }
         let mut state = self.lock();
         let device = &mut state.devices[id];
         device.running = false;
@@ -131,6 +138,33 @@ impl Shared {
             }
         }
         state
+    }
+}
+
+/// Notes that a value's work ran in this span, as the model's devices tell it.
+fn tell(times: &Arc<Times>, tells: Tells, span: Span) {
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    match tells {
+        Tells::Parts => {
+            // One after the other, as equal shares: the model runs all parts of a value in one go.
+            let parts = times.parts() as u64;
+            let share = |part: u64| span.start + (span.end - span.start) * part / parts.max(1);
+            for part in 0..parts {
+                times.note_part(part as usize, 0, Span { start: share(part), end: share(part + 1) });
+            }
+        }
+        Tells::Settled => times.settle_by(move |times| times.note(span)),
+        Tells::Ahead(by) => {
+            let by = nanoseconds(by);
+            times.note(Span { start: span.start + by, end: span.end + by });
+            times.note_error(by);
+        }
+        Tells::Behind(by) => {
+            let by = nanoseconds(by);
+            times.note(Span { start: span.start.saturating_sub(by), end: span.end.saturating_sub(by) });
+            times.note_error(by);
+        }
+        Tells::Nothing => {}
     }
 }
 

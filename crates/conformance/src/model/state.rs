@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use rig_edge::{Facts, Wait, Word, WordIndex, WordSource, Words};
+use rig_edge::{Facts, Times, Wait, Word, WordIndex, WordSource, Words};
 
 use super::bytes::{Block, Span};
 use super::kernel::{FunctionOf, Grid, Kernel, Resolved};
@@ -137,6 +137,7 @@ pub(crate) struct Job {
     pub(crate) regions: Vec<u64>,
     pub(crate) images: Vec<u64>,
     pub(crate) plan: u64,
+    pub(crate) times: Option<Arc<Times>>,
 }
 
 /// One step of a value's work.

@@ -91,6 +91,7 @@ impl Caller {
             apart: true,
             waits: &self.waits,
             scratch: &mut self.scratch,
+            times: None,
         };
         f(&self.driver, self.plan.as_mut().unwrap(), &self.parts, &mut work)
     }

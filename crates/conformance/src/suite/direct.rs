@@ -205,6 +205,7 @@ impl<D: Driver> Direct<D> {
                 apart: true,
                 waits,
                 scratch: &mut iota.scratch,
+                times: None,
             };
             // SAFETY: parts and plan were made together for this driver, the slot is all of its region, and this thread
             // makes the only hot calls.

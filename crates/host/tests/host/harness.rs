@@ -170,6 +170,7 @@ impl Run {
             apart: false,
             waits: &[],
             scratch: &mut self.scratch,
+            times: None,
         };
         (work, &mut self.plan, &self.parts)
     }

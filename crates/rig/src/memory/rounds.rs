@@ -17,6 +17,7 @@ use super::slab::{SLAB_BYTES, Slab};
 use super::{Found, Origin, Pool, ROUNDS, Region, Trade, kind};
 use crate::allocation::Place;
 use crate::device::{Core, Retired};
+use crate::profile::{self, HostWork};
 use crate::timeline::{Stamp, word_shows};
 use crate::{Error, Result};
 
@@ -74,14 +75,18 @@ impl Core {
 
     /// One round of reclamation, 0 to 3: see [`ROUNDS`].
     pub(crate) fn reclaim(&self, round: usize) {
-        if round > 0 {
+        if round == 0 {
+            return self.take_back(false);
+        }
+        let rounds = || {
             self.sweep_retired();
-        }
-        match round {
-            0 | 1 => self.take_back(round > 0),
-            2 => self.wait_for_dropped(),
-            _ => self.give_all_back(true),
-        }
+            match round {
+                1 => self.take_back(true),
+                2 => self.wait_for_dropped(),
+                _ => self.give_all_back(true),
+            }
+        };
+        profile::host(&self.name, rounds, |()| Some((HostWork::Reclaim, 0)));
     }
 
     /// Gives the driver all that is not used, and can wait until what other threads give it is there too.

@@ -10,6 +10,7 @@ mod future;
 mod host_memory;
 mod loss;
 mod order;
+mod profile;
 mod reclaim;
 mod sharing;
 mod support;

@@ -1,0 +1,190 @@
+//! Profiles: what every device and the host did while a closure ran.
+//!
+//! # Invariants
+//!
+//! 1. While nobody takes a profile, a submit and a wait pay one relaxed read of a static, and nothing else is done.
+//! 2. A recording is told to the profiles that were open when its submit began; a profile ends only once each value that it
+//!    was told of is reached or can no longer be, so times are read after the driver noted them.
+//! 3. What a profile gives is causal, whatever the clocks of devices say: nothing ends before it starts, or starts before its
+//!    submit, the device's value before, or what it waited for.
+//!
+//! Nothing here blocks but the end of [`Profile::take`], and no lock of it is held while anything else is called.
+
+mod causal;
+mod record;
+mod summary;
+mod trace;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use record::collect;
+pub(crate) use record::{Recording, host, is_on, submit};
+
+use crate::error::invalid;
+use crate::{CopyPath, Result};
+
+/// What the devices and the host did while a closure ran: see [`Profile::take`].
+///
+/// All times are since the profile began, on the host's clock.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Profile {
+    /// How long it took: the closure, and the wait for the work that was submitted in it.
+    pub took: Duration,
+    /// The values that were submitted, in the order of their submits' ends.
+    pub values: Vec<ValueSpan>,
+    /// What threads of the host did in rig, in the order of their ends.
+    pub host: Vec<HostSpan>,
+}
+
+/// From when to when something ran, since the profile began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Interval {
+    /// The beginning.
+    pub start: Duration,
+    /// The end: no earlier.
+    pub end: Duration,
+}
+
+impl Interval {
+    /// How long it lasted.
+    pub fn took(&self) -> Duration {
+        self.end - self.start
+    }
+
+    /// Whether both were under way at some time.
+    pub fn overlaps(&self, other: &Interval) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+}
+
+/// The work of one submit.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ValueSpan {
+    /// The device's name.
+    pub device: Arc<str>,
+    /// Tells devices of one name apart: the number of the device's timeline in the process.
+    pub timeline: u32,
+    /// The value: that of the submit's point.
+    pub value: u64,
+    /// When the submit itself ran on the host, waits of it included.
+    pub submit: Interval,
+    /// When the device ran the work; `None` where the driver does not tell, or the work never ran whole.
+    pub ran: Option<Interval>,
+    /// By how much the ends of `ran` may be wrong, since the device has a clock of its own; 0 on the host's.
+    pub error: Duration,
+    /// The parts of the submission, in its order.
+    pub parts: Vec<PartRan>,
+    /// What the work waited for on other devices: each device's timeline and value.
+    pub follows: Vec<(u32, u64)>,
+    /// Whether the work failed with its device.
+    pub lost: bool,
+}
+
+/// One part of a value's work.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PartRan {
+    /// The function's name, or `copy`, `memset` or `fill`.
+    pub name: Arc<str>,
+    /// The device's queue that ran it, as [`Facts::queues`](crate::Facts::queues) lists them.
+    pub queue: u32,
+    /// When it ran; `None` where the driver tells only of the value as a whole.
+    pub ran: Option<Interval>,
+    /// The bytes of the buffers that the part reads or writes, each buffer once.
+    pub bytes: u64,
+}
+
+/// What a thread of the host did in rig.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct HostSpan {
+    /// What it did.
+    pub work: HostWork,
+    /// The thread: its name, or its number in the process.
+    pub thread: Arc<str>,
+    /// The device that it was about.
+    pub device: Arc<str>,
+    /// When.
+    pub ran: Interval,
+    /// The bytes that a copy moved.
+    pub bytes: u64,
+}
+
+/// What the host does in rig.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HostWork {
+    /// A submit.
+    Submit,
+    /// A wait for a point that was not reached yet.
+    Wait,
+    /// A round of reclamation, for an allocation that does not fit or at the program's wish.
+    Reclaim,
+    /// A copy of a buffer, and the path that it took. What a queue runs of it is a value too.
+    Copy(CopyPath),
+}
+
+impl HostWork {
+    /// In a word, as traces write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            HostWork::Submit => "submit",
+            HostWork::Wait => "wait",
+            HostWork::Reclaim => "reclaim",
+            HostWork::Copy(CopyPath::Nothing) => "copy of nothing",
+            HostWork::Copy(CopyPath::Queue) => "copy by a queue",
+            HostWork::Copy(CopyPath::Peer) => "copy by a peer",
+            HostWork::Copy(CopyPath::Host) => "copy by the host",
+            HostWork::Copy(CopyPath::Staging) => "copy by staging",
+        }
+    }
+}
+
+impl Profile {
+    /// Runs `closure` and gives what every device and the host did in rig meanwhile, on any thread: each submit that began
+    /// while it ran. Work submitted before is not in it.
+    ///
+    /// Blocks, after the closure, until each of those values is reached or lost. While a profile is taken, submits cost a few
+    /// allocations more, and some devices run each value by itself: a Metal device commits each in command buffers of its
+    /// own. Several may be taken at the same time, and each sees all.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let x = device.buffer(1 << 20)?;
+    /// let (answer, profile) = rig::Profile::take(|| x.memset(7))?;
+    /// answer?;
+    /// let memset = profile.of(device.name()).flat_map(|value| &value.parts).find(|part| &*part.name == "memset");
+    /// assert_eq!(memset.map(|part| part.bytes), Some(1 << 20));
+    /// println!("{profile}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Invalid inside a fill or a kernel, which cannot wait; the closure has not run.
+    pub fn take<R>(closure: impl FnOnce() -> R) -> Result<(R, Profile)> {
+        if rig_edge::callback::inside() {
+            return invalid!("a fill or a kernel takes no profile: take it around the submit");
+        }
+        let (answer, recorded) = collect(closure);
+        Ok((answer, causal::profile(recorded)))
+    }
+
+    /// The values of the devices of this name, in the order of their submits' ends.
+    pub fn of<'a>(&'a self, device: &'a str) -> impl Iterator<Item = &'a ValueSpan> {
+        self.values.iter().filter(move |value| &*value.device == device)
+    }
+}
+
+/// A lock without poison: what it guards is plain lists.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
