@@ -22,14 +22,29 @@
 //! AMDGPU Backend" for descriptors and the state in which a wave starts; llvm-objdump 19 for the text of instructions.
 
 mod bus;
+mod code;
+mod compare;
+mod decode;
 mod dispatch;
+mod divide;
 mod fault;
+mod float;
 mod group;
+mod inst;
+mod memory;
+mod packed;
+mod scalar;
+mod text;
+mod transcend;
+mod vector;
+mod vector3;
+mod wave;
 
 pub use bus::{Access, AtomicOp, Bus, Caches, Scope};
+pub use code::Code;
 pub use dispatch::{Descriptor, Dispatch};
 pub use fault::{Fault, FaultKind, Place};
-pub use group::{Code, Progress, WorkGroup};
+pub use group::{Progress, WorkGroup};
 
 /// Lanes of a wave.
 pub const LANES: usize = 32;
