@@ -21,3 +21,8 @@ mod metal;
     reason = "the names, and what is unsafe, are Metal's, and Apple documents them"
 )]
 pub mod protocol;
+mod queue;
+
+pub mod live;
+#[expect(unsafe_code, reason = "it is the Objective-C runtime: C functions over raw pointers")]
+pub mod runtime;
