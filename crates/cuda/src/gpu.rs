@@ -18,6 +18,7 @@ use crate::limits::Limits;
 use crate::sys::abi::{Code, Context, Function, Stream, device_attribute as attribute};
 use crate::sys::stream::Shape;
 use crate::sys::{Api, Current, Failure, Result};
+use crate::times::Clock;
 
 /// The kernel that ends graphs.
 const COUNT: &[u8] = concat!(include_str!("../kernels/count.ptx"), "\0").as_bytes();
@@ -48,6 +49,8 @@ pub(crate) struct Gpu {
     pub dma_buf: bool,
     /// The kernel that ends graphs.
     pub count: Function,
+    /// The GPU's clock beside the host's.
+    pub clock: Clock,
     context: Context,
     /// The GPU's own memory.
     own: u64,
@@ -105,6 +108,7 @@ impl Gpu {
             registers: has(attribute::HOST_REGISTER_SUPPORTED),
             dma_buf: has(attribute::DMA_BUF_SUPPORTED),
             count: load_count(api)?,
+            clock: Clock::default(),
             context,
             own,
             words: map_words(api).map_err(why)?,

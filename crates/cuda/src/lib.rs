@@ -54,6 +54,7 @@ mod sleep;
 mod stop;
 #[expect(unsafe_code, reason = "the boundary to CUDA's library")]
 mod sys;
+mod times;
 mod work;
 
 use std::ffi::c_void;

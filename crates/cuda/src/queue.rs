@@ -67,6 +67,28 @@ impl Cuda {
             // SAFETY: the stream lives until `stop`, and the table of words for ever.
             unsafe { self.gpu.api.stream_wait(self.stream, word, wait.value) }.map_err(failed)?;
         }
+        let Some(times) = work.times else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.put_steps(value, plan, parts, work) };
+        };
+        let started = self.gpu.time_from(self.stream).map_err(failed)?;
+        // SAFETY: the caller's promise.
+        let put = unsafe { self.put_steps(value, plan, parts, work) };
+        // Also behind work that failed: the events go with the settle.
+        put.and(self.gpu.time_to(started, self.stream, times).map_err(failed))
+    }
+
+    /// Puts the steps and the store of the word on the stream.
+    #[inline]
+    #[expect(unsafe_code, reason = "the caller owes the memory")]
+    unsafe fn put_steps(
+        &self,
+        value: u64,
+        plan: &mut Plan,
+        parts: &[Part<Cuda>],
+        work: &Work<'_>,
+    ) -> std::result::Result<(), String> {
+        let failed = |failure| reason(self.gpu.api, failure);
         let after_wait = !work.waits.is_empty() && parts.len() <= PLAIN_AFTER_WAIT_MOST;
         for step in &plan.steps {
             if let Some(Patched { graph, plain: false, counts, .. }) = step.graph(work.apart)

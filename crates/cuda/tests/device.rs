@@ -326,6 +326,36 @@ fn two_devices_on_one_gpu_overlap_a_copy_with_a_launch_and_borrow_for_nothing() 
     y.read(|y: &[u32]| assert_eq!(y[0], 4)).unwrap();
 }
 
+/// Promises C22, N05.
+#[test]
+fn a_profile_tells_when_values_ran_on_the_gpu_and_that_two_devices_of_one_overlap() {
+    let Some(one) = device() else { return };
+    let two = rig::open(rig_cuda::gpu(0)).unwrap();
+    let image = one.load(gpu::TEST).unwrap();
+    let y = one.buffer(4).unwrap();
+    let len = 1_usize << 30;
+    let (from, to) = (two.buffer_in(Memory::Pinned, len).unwrap(), two.buffer(len).unwrap());
+    let busy_time = Duration::from_millis(20);
+    let mut run = busy(&image, busy_time);
+    let copy = two.submission().copy(0, 1).make().unwrap();
+    launch(&mut run, &[&y]).unwrap().wait().unwrap();
+    let ((), profile) = rig::Profile::take(|| {
+        launch(&mut run, &[&y]).unwrap();
+        copy.take().submit(&[&from, &to]).unwrap();
+        launch(&mut run, &[&y]).unwrap();
+    })
+    .unwrap();
+    println!("{profile}");
+    let ran: Vec<rig::Interval> = profile.values.iter().map(|value| value.ran.unwrap()).collect();
+    let [first, copied, second] = ran[..] else { panic!("{profile:?}") };
+    assert!(first.took() > busy_time / 2 && second.took() > busy_time / 2, "{ran:?}");
+    assert!(first.end <= second.start, "values of one device never overlap: {ran:?}");
+    assert!(copied.overlaps(&first) || copied.overlaps(&second), "{ran:?}");
+    let error = profile.values.iter().map(|value| value.error).max().unwrap();
+    println!("ran {ran:?}, within {error:?}");
+    assert!(error > Duration::ZERO && error < Duration::from_millis(1), "{error:?}");
+}
+
 /// Promises N02, S03.
 #[test]
 fn work_waits_on_the_queue_for_another_devices_word() {

@@ -51,6 +51,8 @@ handles! {
     Context;
     /// `CUstream`.
     Stream;
+    /// `CUevent`.
+    Event;
     /// `CUmodule`.
     Module;
     /// `CUfunction`.
@@ -192,6 +194,8 @@ pub(crate) mod function_attribute {
 
 /// `CU_STREAM_NON_BLOCKING`: the stream does not wait for the default stream.
 pub(crate) const STREAM_NON_BLOCKING: u32 = 1;
+/// `CU_EVENT_DEFAULT`: the event keeps its time.
+pub(crate) const EVENT_DEFAULT: u32 = 0;
 /// `CU_STREAM_WAIT_VALUE_GEQ`.
 pub(crate) const WAIT_VALUE_GEQ: u32 = 0;
 /// `CU_STREAM_WRITE_VALUE_DEFAULT`: the write follows a fence over the whole system. (An H200 refuses the flag that leaves the

@@ -3,7 +3,9 @@
 //! The unsafe ones owe that the stream is alive, and that the addresses are those of memory that stays until the work is
 //! done.
 
-use super::abi::{Function, STREAM_NON_BLOCKING, Stream, WAIT_VALUE_GEQ, WRITE_VALUE_DEFAULT, extra};
+use super::abi::{
+    EVENT_DEFAULT, Event, Function, STREAM_NON_BLOCKING, Stream, WAIT_VALUE_GEQ, WRITE_VALUE_DEFAULT, extra,
+};
 use super::{Api, Code, Failure, Result, ok};
 
 /// What of a launch is no parameter.
@@ -63,6 +65,41 @@ impl Api {
     pub unsafe fn stream_write(&self, stream: Stream, address: u64, value: u64) -> Result<()> {
         // SAFETY: the caller's promise.
         ok("cuStreamWriteValue64", unsafe { (self.table.stream_write)(stream, address, value, WRITE_VALUE_DEFAULT) })
+    }
+
+    /// An event that keeps its time.
+    pub fn event_create(&self) -> Result<Event> {
+        let mut event = Event::NULL;
+        // SAFETY: the call writes one handle.
+        ok("cuEventCreate", unsafe { (self.table.event_create)(&raw mut event, EVENT_DEFAULT) })?;
+        Ok(event)
+    }
+
+    /// Gives an event back, also before the stream has met it.
+    pub unsafe fn event_destroy(&self, event: Event) -> Result<()> {
+        // SAFETY: the caller's promise.
+        ok("cuEventDestroy", unsafe { (self.table.event_destroy)(event) })
+    }
+
+    /// Puts an event on the stream.
+    pub unsafe fn event_record(&self, event: Event, stream: Stream) -> Result<()> {
+        // SAFETY: the caller's promise.
+        ok("cuEventRecord", unsafe { (self.table.event_record)(event, stream) })
+    }
+
+    /// Waits until the stream has met the event.
+    pub unsafe fn event_synchronize(&self, event: Event) -> Result<()> {
+        // SAFETY: the caller's promise.
+        ok("cuEventSynchronize", unsafe { (self.table.event_synchronize)(event) })
+    }
+
+    /// The milliseconds from one event to another, both met.
+    pub unsafe fn event_elapsed(&self, from: Event, to: Event) -> Result<f32> {
+        let mut milliseconds = 0.0;
+        // SAFETY: the caller's promise; the call writes one number.
+        let code = unsafe { (self.table.event_elapsed)(&raw mut milliseconds, from, to) };
+        ok("cuEventElapsedTime", code)?;
+        Ok(milliseconds)
     }
 
     /// Copies between any two addresses of CUDA's address space.

@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-use super::abi::{Code, Context, CopyNode, Exec, Function, Graph, KernelNode, MemsetNode, Module, Node, Stream};
+use super::abi::{Code, Context, CopyNode, Event, Exec, Function, Graph, KernelNode, MemsetNode, Module, Node, Stream};
 
 macro_rules! table {
     ($($field:ident = $name:literal ($($type:ty),*);)*) => {
@@ -66,6 +66,11 @@ table! {
     stream_synchronize = c"cuStreamSynchronize" (Stream);
     stream_wait = c"cuStreamWaitValue64_v2" (Stream, u64, u64, c_uint);
     stream_write = c"cuStreamWriteValue64_v2" (Stream, u64, u64, c_uint);
+    event_create = c"cuEventCreate" (*mut Event, c_uint);
+    event_destroy = c"cuEventDestroy_v2" (Event);
+    event_record = c"cuEventRecord" (Event, Stream);
+    event_synchronize = c"cuEventSynchronize" (Event);
+    event_elapsed = c"cuEventElapsedTime" (*mut f32, Event, Event);
     memory_alloc = c"cuMemAlloc_v2" (*mut u64, usize);
     memory_free = c"cuMemFree_v2" (u64);
     host_alloc = c"cuMemHostAlloc" (*mut *mut c_void, usize, c_uint);
