@@ -34,6 +34,8 @@ mod inst;
 mod memory;
 mod packed;
 mod scalar;
+#[cfg(test)]
+mod tests;
 mod text;
 mod transcend;
 mod vector;

@@ -1,0 +1,6 @@
+//! The core against what it is not made from: plain Rust for results, LLVM for text, the fixtures' compiler.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
+mod kernels;
+mod kit;
