@@ -3,6 +3,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 pub mod address;
+mod checks;
 pub mod container;
 mod fiber;
 mod jit;
@@ -11,6 +12,7 @@ pub mod metadata;
 mod prelude;
 pub mod workers;
 
+pub mod machine;
 #[expect(unsafe_code, reason = "the classes answer messages whose types Metal's interface fixes")]
 mod metal;
 #[expect(
