@@ -7,9 +7,10 @@ use sha2::{Digest, Sha256};
 use super::guard::guarded;
 use super::llvm::{Context, Machine, Module};
 use super::metadata::{self, Facts};
-use super::{bitcode, cache, entry, specialize, translate};
+use super::{bitcode, cache, entry, specialize};
+use crate::checks;
 use crate::container::Library;
-use crate::kernel::{Checks, CompileError, CompileOptions, Constants, Effort};
+use crate::kernel::{CompileError, CompileOptions, Constants, Effort};
 use crate::metadata::Reflection;
 use crate::prelude::ModuleOptions;
 
@@ -130,9 +131,9 @@ fn object(
     let entry = module.context().parse_text(&text.map_err(unsupported)?).map_err(failed)?;
     entry.retarget(machine);
     module.link(entry).map_err(failed)?;
-    translate::accesses(module, options.checks);
     kernel.set_linkage(llvm_sys::LLVMLinkage::LLVMInternalLinkage);
     kernel.add_attribute(module.context().enum_attribute("alwaysinline"));
+    checks::instrument(module, machine, options.checks).map_err(failed)?;
     if cfg!(debug_assertions) {
         module.verify().map_err(failed)?;
     }
@@ -143,6 +144,5 @@ fn object(
     module.run_passes(passes, machine).map_err(failed)?;
     let code = module.object(machine).map_err(failed)?;
     let form = if meets { Form::Fibers } else { Form::Loop };
-    let _ = Checks::None;
     Ok(Object { code, form, tables })
 }

@@ -27,7 +27,7 @@ use llvm_sys::linker::LLVMLinkModules2;
 use llvm_sys::prelude::*;
 use llvm_sys::target::{
     LLVMABISizeOfType, LLVMDisposeTargetData, LLVMGetModuleDataLayout, LLVMInitializeX86AsmPrinter,
-    LLVMInitializeX86Target, LLVMInitializeX86TargetInfo, LLVMInitializeX86TargetMC, LLVMSetModuleDataLayout,
+    LLVMInitializeX86Target, LLVMInitializeX86TargetInfo, LLVMInitializeX86TargetMC, LLVMOffsetOfElement, LLVMSetModuleDataLayout,
 };
 use llvm_sys::target_machine::*;
 use llvm_sys::transforms::pass_builder::*;
@@ -261,6 +261,38 @@ impl<'c> Module<'c> {
         llvm!(LLVMABISizeOfType(layout, kind.raw))
     }
 
+    /// One step of an address: what it is from, by which constant, and by which indices times strides. Nothing for what
+    /// is no such step, or one whose constant is negative.
+    pub(crate) fn address_step(&self, pointer: Value<'c>) -> Option<AddressStep<'c>> {
+        if llvm!(LLVMIsAGetElementPtrInst(pointer.raw)).is_null() {
+            return None;
+        }
+        let layout = llvm!(LLVMGetModuleDataLayout(self.raw));
+        let operands = pointer.operands();
+        let mut kind = Type::of(llvm!(LLVMGetGEPSourceElementType(pointer.raw)));
+        let mut step = AddressStep { base: *operands.first()?, constant: 0, terms: Vec::new() };
+        for (depth, index) in operands.iter().skip(1).enumerate() {
+            if depth > 0 && matches!(kind.kind(), LLVMTypeKind::LLVMStructTypeKind) {
+                let field = u32::try_from(index.constant_int()?).ok()?;
+                step.constant = step.constant.checked_add(llvm!(LLVMOffsetOfElement(layout, kind.raw, field)))?;
+                kind = Type::of(llvm!(LLVMStructGetTypeAtIndex(kind.raw, field)));
+                continue;
+            }
+            if depth > 0 {
+                kind = Type::of(llvm!(LLVMGetElementType(kind.raw)));
+            }
+            let stride = self.size_of(kind);
+            match index.constant_signed() {
+                Some(constant) => {
+                    let bytes = u64::try_from(constant).ok()?.checked_mul(stride)?;
+                    step.constant = step.constant.checked_add(bytes)?;
+                }
+                None => step.terms.push((stride, *index)),
+            }
+        }
+        Some(step)
+    }
+
     /// Runs passes by the names that `opt` knows.
     pub(crate) fn run_passes(&self, passes: &str, machine: &Machine) -> Result<(), String> {
         let passes = c_string(passes);
@@ -303,6 +335,14 @@ fn take_buffer(buffer: LLVMMemoryBufferRef) -> Vec<u8> {
     let bytes = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), len) }.to_vec();
     llvm!(LLVMDisposeMemoryBuffer(buffer));
     bytes
+}
+
+/// A step of an address (`Module::address_step`).
+pub(crate) struct AddressStep<'c> {
+    pub(crate) base: Value<'c>,
+    pub(crate) constant: u64,
+    /// Strides and indices.
+    pub(crate) terms: Vec<(u64, Value<'c>)>,
 }
 
 fn collect<'c>(first: LLVMValueRef, next: impl Fn(LLVMValueRef) -> LLVMValueRef) -> Vec<Value<'c>> {
@@ -533,6 +573,22 @@ impl<'c> Value<'c> {
         Some(llvm!(LLVMConstIntGetZExtValue(self.raw)))
     }
 
+    /// The value of a constant integer, with its sign.
+    pub(crate) fn constant_signed(self) -> Option<i64> {
+        if llvm!(LLVMIsAConstantInt(self.raw)).is_null() {
+            return None;
+        }
+        Some(llvm!(LLVMConstIntGetSExtValue(self.raw)))
+    }
+
+    /// Says of a load that what it reads does not change.
+    pub(crate) fn set_invariant(self, context: &'c Context) {
+        let kind = context.metadata_kind("invariant.load");
+        let node = llvm!(LLVMMDNodeInContext2(context.raw, ptr::null_mut(), 0));
+        let node = llvm!(LLVMMetadataAsValue(context.raw, node));
+        llvm!(LLVMSetMetadata(self.raw, kind, node));
+    }
+
     pub(crate) fn int(kind: Type<'c>, value: u64) -> Self {
         Self { raw: llvm!(LLVMConstInt(kind.raw, value, 0)), of: PhantomData }
     }
@@ -634,32 +690,5 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         llvm!(LLVMDisposeTargetMachine(self.raw));
-    }
-}
-
-/// Makes instructions.
-pub(crate) struct Builder<'c> {
-    raw: LLVMBuilderRef,
-    context: &'c Context,
-}
-
-impl<'c> Builder<'c> {
-    pub(crate) fn new(context: &'c Context) -> Self {
-        Self { raw: llvm!(LLVMCreateBuilderInContext(context.raw)), context }
-    }
-
-    /// A pointer `bytes` from another, made before an instruction.
-    pub(crate) fn offset(&self, before: Value<'c>, pointer: Value<'c>, bytes: u64) -> Value<'c> {
-        llvm!(LLVMPositionBuilderBefore(self.raw, before.raw));
-        let mut offset = Value::int(self.context.int(64), bytes).raw;
-        let (byte, name) = (self.context.int(8).raw, c"".as_ptr());
-        let raw = llvm!(LLVMBuildGEP2(self.raw, byte, pointer.raw, &raw mut offset, 1, name));
-        Value { raw, of: PhantomData }
-    }
-}
-
-impl Drop for Builder<'_> {
-    fn drop(&mut self) {
-        llvm!(LLVMDisposeBuilder(self.raw));
     }
 }

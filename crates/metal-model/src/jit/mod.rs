@@ -19,7 +19,6 @@ pub(crate) mod link;
 pub(crate) mod llvm;
 mod metadata;
 mod specialize;
-mod translate;
 
 pub(crate) use entry::{CONTEXT, GROUP_ENTRY, THREAD_ENTRY};
 pub(crate) use specialize::TABLES;
