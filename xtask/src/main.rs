@@ -12,6 +12,7 @@ mod instructions;
 mod licences;
 mod llvm;
 mod metal;
+mod metal_protocols;
 mod model;
 mod promises;
 mod sanitize;
@@ -83,6 +84,8 @@ enum Task {
         #[arg(long)]
         missing: bool,
     },
+    /// Whether software Metal's protocols are objc2-metal's.
+    MetalProtocols,
     /// What the compiler does not look at: sizes, tags, banned calls, links, and which crate depends on which.
     Tidy,
     /// Everything that continuous integration runs.
@@ -105,6 +108,7 @@ fn main() -> ExitCode {
         Task::Device => device::device(),
         Task::Instructions => instructions::run(),
         Task::Promises { check, missing } => promises::run(check, missing),
+        Task::MetalProtocols => metal_protocols::run(),
         Task::Tidy => tidy::run(),
         Task::Ci { skip } => ci::run(&skip),
     };
