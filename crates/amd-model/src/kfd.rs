@@ -5,7 +5,7 @@
 //! may run into without a mistake (no memory, a GPU that another file is bound to) is an error alone; the rest is a
 //! violation too.
 
-pub(crate) mod abi;
+pub mod abi;
 mod event;
 #[cfg(test)]
 mod header_test;

@@ -5,7 +5,7 @@
 mod aql;
 mod caches;
 mod control;
-mod errno;
+pub mod errno;
 mod events;
 mod faults;
 pub mod isa;
@@ -13,18 +13,22 @@ mod kfd;
 mod machine;
 mod memory;
 mod options;
+mod pm4;
 mod queue;
 #[expect(unsafe_code, reason = "memory at real addresses, shared with the program under test")]
 mod raw;
 mod rng;
 mod scheduler;
 mod sdma;
+mod shader;
 mod state;
 mod topology;
 mod trace;
 mod violation;
+mod words;
 
 pub use control::{Counts, Step};
+pub use kfd::abi;
 pub use machine::{Call, Machine};
 pub use options::Builder;
 pub use trace::Traced;

@@ -10,6 +10,7 @@ use crate::options::Options;
 use crate::queue::Queue;
 use crate::raw::{Pages, Place};
 use crate::rng::Rng;
+use crate::scheduler::Actor;
 use crate::trace::{Trace, Traced};
 use crate::violation::Violation;
 use std::any::Any;
@@ -64,6 +65,10 @@ pub(crate) struct Core {
     pub(crate) next_offset: u64,
     pub(crate) host: HostRanges,
     pub(crate) queues: BTreeMap<u32, Queue>,
+    /// What can move: a list that a step makes anew.
+    pub(crate) actors: Vec<Actor>,
+    /// Steps so far.
+    pub(crate) now: u64,
     pub(crate) next_queue: u32,
     pub(crate) events: Events,
     pub(crate) faults: Faults,
@@ -104,6 +109,8 @@ impl Core {
             next_offset: 1 << 32,
             host: HostRanges::default(),
             queues: BTreeMap::new(),
+            actors: Vec::new(),
+            now: 0,
             next_queue: 0,
             events: Events::default(),
             faults: Faults::default(),

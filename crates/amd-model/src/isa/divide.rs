@@ -44,7 +44,8 @@ fn scaled(a: f32, b: f32, c: f32) -> (f32, bool) {
     } else if b.is_subnormal() {
         (times(a, 64), false)
     } else if inverse_is_tiny && tiny(quotient) {
-        (if is(b) { times(a, 64) } else { a }, true)
+        // The manual scales up here, to where the denominator is infinite; down is what gives a quotient.
+        (if is(b) { times(a, -64) } else { a }, true)
     } else if inverse_is_tiny {
         (times(a, -64), false)
     } else if tiny(quotient) {
@@ -66,11 +67,9 @@ pub(super) fn fused(w: &mut Wave, i: &Inst) {
 }
 
 fn step(mode: Mode, a: f32, b: f32, c: f32, back: bool) -> f32 {
-    let value = float::fma(mode, a, b, c);
     match back {
-        false => value,
-        true if exponent(c) > 127 => times(value, 64),
-        true => times(value, -64),
+        false => float::fma(mode, a, b, c),
+        true => float::fma_scaled(mode, a, b, c, if exponent(c) > 127 { 64 } else { -64 }),
     }
 }
 
@@ -90,6 +89,9 @@ pub(super) fn fixup(a: f32, b: f32, c: f32) -> f32 {
         signed(0.0)
     } else if exponent(c) - exponent(b) < -150 {
         signed(0.0)
+    } else if a.is_nan() {
+        // The steps made an infinity of the quotient, and a NaN of its rest: it is past the largest.
+        signed(f32::INFINITY)
     } else {
         signed(a.abs())
     }

@@ -43,11 +43,6 @@ impl Mode {
         self.0 & 1 << 5 != 0
     }
 
-    /// Whether operands and results of f32 stay as they are and round to even, so that the host's arithmetic is the wave's.
-    pub(super) fn plain32(self) -> bool {
-        self.0 & 0x33 == 0x30
-    }
-
     /// Whether clamp makes 0 of a NaN.
     pub(super) fn dx10_clamp(self) -> bool {
         self.0 & 1 << 8 != 0
@@ -102,6 +97,12 @@ pub(super) fn mul(mode: Mode, a: f32, b: f32) -> f32 {
 #[inline]
 pub(super) fn fma(mode: Mode, a: f32, b: f32, c: f32) -> f32 {
     sum(mode.round32(), f64::from(a) * f64::from(b), f64::from(c))
+}
+
+/// `(a * b + c)` times a power of 2, rounded once.
+pub(super) fn fma_scaled(mode: Mode, a: f32, b: f32, c: f32, power: i32) -> f32 {
+    let scale = 2f64.powi(power);
+    sum(mode.round32(), f64::from(a) * scale * f64::from(b), f64::from(c) * scale)
 }
 
 /// The sum of two numbers that are exact in f64, rounded once to f32.

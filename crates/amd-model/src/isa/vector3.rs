@@ -68,6 +68,7 @@ pub(super) static VOP3: &[Row] = &[
     row(551, "v_div_fixup_f32", V111, |w, i| w.float3(i, |_, a, b, c| divide::fixup(a, b, c))),
     row(567, "v_div_fmas_f32", V111, divide::fused),
     row(576, "v_xor3_b32", V111, |w, i| w.bits3(i, |a, b, c| a ^ b ^ c)),
+    row(577, "v_mad_u16", V111, |w, i| halves3(w, i, |a, b, c| a.wrapping_mul(b).wrapping_add(c))),
     row(580, "v_perm_b32", V111, |w, i| w.bits3(i, permute)),
     row(581, "v_xad_u32", V111, |w, i| w.bits3(i, |a, b, c| (a ^ b).wrapping_add(c))),
     row(582, "v_lshl_add_u32", V111, |w, i| w.bits3(i, |a, b, c| (a << (b & 31)).wrapping_add(c))),
@@ -102,6 +103,15 @@ pub(super) static VOP3: &[Row] = &[
     row(768, "v_add_co_u32", CARRY, |w, i| carry(w, i, false, sum)),
     row(769, "v_sub_co_u32", CARRY, |w, i| carry(w, i, false, difference)),
     row(770, "v_subrev_co_u32", CARRY, |w, i| carry(w, i, false, |a, b, c| difference(b, a, c))),
+    row(771, "v_add_nc_u16", V11, |w, i| halves2(w, i, u16::wrapping_add)),
+    row(772, "v_sub_nc_u16", V11, |w, i| halves2(w, i, u16::wrapping_sub)),
+    row(773, "v_mul_lo_u16", V11, |w, i| halves2(w, i, u16::wrapping_mul)),
+    row(777, "v_max_u16", V11, |w, i| halves2(w, i, u16::max)),
+    row(778, "v_max_i16", V11, |w, i| halves2(w, i, |a, b| (a as i16).max(b as i16) as u16)),
+    row(779, "v_min_u16", V11, |w, i| halves2(w, i, u16::min)),
+    row(780, "v_min_i16", V11, |w, i| halves2(w, i, |a, b| (a as i16).min(b as i16) as u16)),
+    row(781, "v_add_nc_i16", V11, |w, i| halves2(w, i, u16::wrapping_add)),
+    row(782, "v_sub_nc_i16", V11, |w, i| halves2(w, i, u16::wrapping_sub)),
     row(796, "v_ldexp_f32", V11, |w, i| {
         let (mode, a, b) = (w.mode, w.float(i, 0), w.source(i, 1));
         // Past these bounds every f32 has gone to infinity or below the least.
@@ -135,6 +145,9 @@ pub(super) static VOP3: &[Row] = &[
     row(828, "v_lshlrev_b64", V12, |w, i| shift(w, i, |a, b| b << (a & 63))),
     row(829, "v_lshrrev_b64", V12, |w, i| shift(w, i, |a, b| b >> (a & 63))),
     row(830, "v_ashrrev_i64", V12, |w, i| shift(w, i, |a, b| (b as i64 >> (a & 63)) as u64)),
+    row(824, "v_lshlrev_b16", V11, |w, i| halves2(w, i, |a, b| b << (a & 15))),
+    row(825, "v_lshrrev_b16", V11, |w, i| halves2(w, i, |a, b| b >> (a & 15))),
+    row(826, "v_ashrrev_i16", V11, |w, i| halves2(w, i, |a, b| (b as i16 >> (a & 15)) as u16)),
     row(864, "v_readlane_b32", with(1, [1, 1, 0], Extra::ScalarDst), |w, i| {
         let lane = w.scalar(i, i.src[1]) as usize % LANES;
         let value = w.source(i, 0)[lane];
@@ -145,7 +158,35 @@ pub(super) static VOP3: &[Row] = &[
         let lane = w.scalar(i, i.src[1]) as usize % LANES;
         w.v[usize::from(i.dst)][lane] = w.scalar(i, i.src[0]);
     }),
+    row(866, "v_and_b16", V11, |w, i| halves2(w, i, |a, b| a & b)),
+    row(867, "v_or_b16", V11, |w, i| halves2(w, i, |a, b| a | b)),
+    row(868, "v_xor_b16", V11, |w, i| halves2(w, i, |a, b| a ^ b)),
 ];
+
+/// A result of 16 bits, to the half that the instruction names; the other half stays.
+fn halves3(w: &mut Wave, i: &Inst, f: impl Fn(u16, u16, u16) -> u16) {
+    let (a, b, c) = (w.source(i, 0), w.source(i, 1), w.source(i, 2));
+    let of = |lane: usize| f(half(i, 0, a[lane]) as u16, half(i, 1, b[lane]) as u16, half(i, 2, c[lane]) as u16);
+    write_half(w, i, std::array::from_fn(of));
+}
+
+/// A result of 16 bits from two sources.
+fn halves2(w: &mut Wave, i: &Inst, f: impl Fn(u16, u16) -> u16) {
+    let (a, b) = (w.source(i, 0), w.source(i, 1));
+    let of = |lane: usize| f(half(i, 0, a[lane]) as u16, half(i, 1, b[lane]) as u16);
+    write_half(w, i, std::array::from_fn(of));
+}
+
+fn write_half(w: &mut Wave, i: &Inst, value: [u16; LANES]) {
+    let register = usize::from(i.dst);
+    let high = i.op_sel & 8 != 0;
+    let old = w.v[register];
+    let value = std::array::from_fn(|lane| {
+        let value = u32::from(value[lane]);
+        if high { old[lane] & 0xffff | value << 16 } else { old[lane] & 0xffff_0000 | value }
+    });
+    w.write(register, &value);
+}
 
 fn joined(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)

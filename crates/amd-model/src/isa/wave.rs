@@ -13,7 +13,6 @@ pub(super) type Lanes64 = [u64; LANES];
 /// Registers with names, by their numbers as operands.
 pub(super) const VCC: usize = 106;
 pub(super) const NULL: usize = 124;
-pub(super) const M0: usize = 125;
 pub(super) const EXEC: usize = 126;
 /// The operand that says that a constant follows.
 pub(super) const LITERAL: u16 = 255;

@@ -1,0 +1,223 @@
+//! Memory as a work-group of a dispatch sees it: the bus of the shader core, with the caches in front of it.
+
+use crate::caches::{self, Cache, Hit, LINE, Piece, pieces};
+use crate::isa::{Access, AtomicOp, Bus, Caches, Fault, FaultKind, Scope};
+use crate::memory::{Miss, Space};
+use crate::violation::{Violation, Want};
+use std::sync::atomic::Ordering;
+
+/// What a work-group reaches memory through, for one step.
+pub(crate) struct ShaderBus<'a> {
+    pub(crate) space: &'a Space,
+    pub(crate) gpu: usize,
+    pub(crate) queue: u32,
+    pub(crate) l2: &'a mut Cache,
+    pub(crate) gl0: &'a mut Cache,
+    pub(crate) scalar: &'a mut Cache,
+    /// What this dispatch stored.
+    pub(crate) stores: &'a mut Cache,
+    /// What earlier dispatches of the queue stored and did not release.
+    pub(crate) unreleased: &'a Cache,
+    /// Accesses until one is to fault.
+    pub(crate) trip: &'a mut Option<u64>,
+    /// An access faulted because a test planned it.
+    pub(crate) tripped: bool,
+    pub(crate) found: Vec<Violation>,
+    pub(crate) now: u64,
+    /// When the dispatch began.
+    pub(crate) launched: u64,
+    pub(crate) clock: u64,
+    /// Whether there are caches.
+    pub(crate) caches: bool,
+}
+
+impl ShaderBus<'_> {
+    fn miss(access: Access, miss: Miss) -> Fault {
+        let address = miss.va;
+        if miss.mapped { FaultKind::Denied { address, access } } else { FaultKind::Unmapped { address, access } }.into()
+    }
+
+    /// Counts an access that a planned fault waits for.
+    fn trip(&mut self, address: u64, access: Access) -> Result<(), Fault> {
+        match self.trip {
+            Some(0) => {
+                *self.trip = None;
+                self.tripped = true;
+                Err(FaultKind::Unmapped { address, access }.into())
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn stale(&mut self, va: u64, cache: &'static str) {
+        self.found.push(Violation::StaleRead { queue: self.queue, va, cache });
+    }
+
+    /// Reads a piece behind GL0: this dispatch's stores over L2 over memory.
+    fn outer(&mut self, piece: Piece, bytes: &mut [u8], want: Want) -> Result<(), Miss> {
+        let va = piece.line + piece.at as u64;
+        let times = (want, self.now, self.launched);
+        if caches::read_through(self.l2, (self.space, self.gpu), piece, bytes, times)? {
+            self.stale(va, "L2");
+        }
+        if self.unreleased.has(piece.line) {
+            let mut newer = [0; LINE as usize];
+            let newer = &mut newer[..piece.len];
+            newer.copy_from_slice(bytes);
+            if self.unreleased.overlay(piece, newer) {
+                self.stale(va, "stores that an earlier dispatch did not release");
+            }
+        }
+        self.stores.overlay(piece, bytes);
+        Ok(())
+    }
+
+    fn raw(&mut self, piece: Piece, bytes: &mut [u8], want: Want) -> Result<(), Miss> {
+        let found = self.space.reach(self.gpu, piece.line + piece.at as u64, want)?;
+        found.raw.read(found.at, bytes);
+        Ok(())
+    }
+
+    /// Reads a piece through a cache that keeps what was read.
+    fn inner(&mut self, piece: Piece, bytes: &mut [u8], scalar: bool) -> Result<(), Miss> {
+        let va = piece.line + piece.at as u64;
+        self.space.reach(self.gpu, va, Want::Read)?;
+        let cache = if scalar { &*self.scalar } else { &*self.gl0 };
+        let (hit, filled) = cache.get(piece, bytes);
+        if hit == Hit::All {
+            if filled < self.launched {
+                let mut current = [0; LINE as usize];
+                let current = &mut current[..piece.len];
+                self.outer(piece, current, Want::Read)?;
+                if current != bytes {
+                    self.stale(va, if scalar { "the scalar cache" } else { "GL0" });
+                }
+            }
+            return Ok(());
+        }
+        let whole = Piece { from: 0, len: LINE as usize, line: piece.line, at: 0 };
+        let mut line = [0; LINE as usize];
+        self.outer(whole, &mut line, Want::Read)?;
+        let now = self.now;
+        let cache = if scalar { &mut *self.scalar } else { &mut *self.gl0 };
+        cache.fill(piece.line, &line, now);
+        cache.get(piece, bytes);
+        Ok(())
+    }
+
+    /// Changes a word of memory that no cache holds.
+    fn atomic_raw(&self, address: u64, apply: impl Fn(u64) -> u64, width: u32) -> Result<u64, Miss> {
+        let found = self.space.reach(self.gpu, address, Want::Write)?;
+        Ok(if width == 4 {
+            let change = |old: u32| Some(apply(u64::from(old)) as u32);
+            let word = found.raw.u32(found.at).fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
+            u64::from(word.unwrap_or_else(|old| old))
+        } else {
+            let word =
+                found.raw.u64(found.at).fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(apply(old)));
+            word.unwrap_or_else(|old| old)
+        })
+    }
+}
+
+impl Bus for ShaderBus<'_> {
+    fn fetch(&mut self, address: u64) -> Result<u32, Fault> {
+        let mut bytes = [0; 4];
+        for piece in pieces(address, 4) {
+            let part = &mut bytes[piece.from..piece.from + piece.len];
+            let got =
+                if self.caches { self.outer(piece, part, Want::Execute) } else { self.raw(piece, part, Want::Execute) };
+            got.map_err(|miss| Self::miss(Access::Fetch, miss))?;
+        }
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn load(&mut self, address: u64, bytes: &mut [u8], scope: Scope) -> Result<(), Fault> {
+        self.trip(address, Access::Load)?;
+        for piece in pieces(address, bytes.len()) {
+            let part = &mut bytes[piece.from..piece.from + piece.len];
+            let got = if !self.caches {
+                self.raw(piece, part, Want::Read)
+            } else if scope.glc {
+                let cache = if scope.scalar { &mut *self.scalar } else { &mut *self.gl0 };
+                cache.drop_line(piece.line);
+                self.outer(piece, part, Want::Read)
+            } else {
+                self.inner(piece, part, scope.scalar)
+            };
+            got.map_err(|miss| Self::miss(Access::Load, miss))?;
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, address: u64, bytes: &[u8], _scope: Scope) -> Result<(), Fault> {
+        self.trip(address, Access::Store)?;
+        for piece in pieces(address, bytes.len()) {
+            let va = piece.line + piece.at as u64;
+            let reach = self.space.reach(self.gpu, va, Want::Write);
+            let found = reach.map_err(|miss| Self::miss(Access::Store, miss))?;
+            let part = &bytes[piece.from..piece.from + piece.len];
+            if self.caches {
+                self.stores.put(piece, part, self.queue);
+                self.gl0.update(piece, part);
+            } else {
+                found.raw.write(found.at, part);
+            }
+        }
+        Ok(())
+    }
+
+    fn atomic(
+        &mut self,
+        address: u64,
+        op: AtomicOp,
+        width: u32,
+        value: u64,
+        compare: u64,
+        _scope: Scope,
+    ) -> Result<u64, Fault> {
+        self.trip(address, Access::Atomic)?;
+        if !address.is_multiple_of(u64::from(width)) {
+            return Err(FaultKind::Misaligned { address, access: Access::Atomic, align: width }.into());
+        }
+        let apply = |old| op.apply(width, old, value, compare);
+        let failed = |miss| Self::miss(Access::Atomic, miss);
+        let cached = self.space.reach(self.gpu, address, Want::Write).map_err(failed)?.cached;
+        let line = address - address % LINE;
+        if self.caches {
+            self.stores.release_line(self.space, self.gpu, self.l2, line);
+            self.gl0.drop_line(line);
+        }
+        if !(self.caches && cached) {
+            return self.atomic_raw(address, apply, width).map_err(failed);
+        }
+        let piece = Piece { from: 0, len: width as usize, line, at: (address % LINE) as usize };
+        let mut old = [0; 8];
+        let bytes = &mut old[..width as usize];
+        self.outer(piece, bytes, Want::Write).map_err(failed)?;
+        let old = u64::from_le_bytes(old);
+        self.l2.put(piece, &apply(old).to_le_bytes()[..width as usize], self.queue);
+        Ok(old)
+    }
+
+    fn invalidate(&mut self, caches: Caches) {
+        if caches.gl0 {
+            self.gl0.clear();
+        }
+        if caches.scalar {
+            self.scalar.clear();
+        }
+    }
+
+    fn acknowledge(&mut self) {
+        self.stores.release(self.space, self.gpu, self.l2);
+    }
+
+    fn clock(&mut self) -> u64 {
+        self.clock
+    }
+}
