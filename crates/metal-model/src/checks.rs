@@ -35,6 +35,7 @@ use llvm_sys::{LLVMLinkage, LLVMOpcode};
 use crate::address::GPU_BIAS;
 use crate::jit::abi;
 use crate::jit::llvm::{Machine, Module, Value};
+use crate::jit::translate;
 use crate::kernel::Checks;
 use bounds::{Bounds, Memory};
 use build::{Build, alignment, has_attribute};
@@ -192,29 +193,25 @@ fn instrument_function<'c>(module: &Module<'c>, function: Value<'c>, support: Op
 /// What an instruction does to memory.
 fn accesses<'c>(build: &Build<'c>, instruction: Value<'c>) -> Vec<Access<'c>> {
     let operands = instruction.operands();
-    let one = |operand: u32, size: u64, how: u32| {
-        vec![Access { instruction, operand, size: Size::Fixed(size), align: alignment(instruction), how }]
-    };
-    match instruction.opcode() {
-        LLVMOpcode::LLVMLoad => one(0, build.stored(instruction.kind()), abi::ACCESS_READ),
-        LLVMOpcode::LLVMStore => one(1, build.stored(operands[0].kind()), abi::ACCESS_WRITE),
+    let (size, align) = match instruction.opcode() {
+        LLVMOpcode::LLVMLoad => (Size::Fixed(build.stored(instruction.kind())), alignment(instruction)),
+        LLVMOpcode::LLVMStore => (Size::Fixed(build.stored(operands[0].kind())), alignment(instruction)),
         LLVMOpcode::LLVMAtomicRMW | LLVMOpcode::LLVMAtomicCmpXchg => {
-            one(0, build.stored(operands[1].kind()), abi::ACCESS_ATOMIC)
+            (Size::Fixed(build.stored(operands[1].kind())), alignment(instruction))
         }
-        LLVMOpcode::LLVMCall => {
-            let name = instruction.callee().map(Value::name).unwrap_or_default();
-            let ranges: &[(u32, u32)] = if name.starts_with("llvm.memset.") {
-                &[(0, abi::ACCESS_WRITE)]
-            } else if name.starts_with("llvm.memcpy.") || name.starts_with("llvm.memmove.") {
-                &[(0, abi::ACCESS_WRITE), (1, abi::ACCESS_READ)]
-            } else {
-                &[]
-            };
-            let size = || operands[2].constant_int().map_or(Size::Counted(operands[2]), Size::Fixed);
-            ranges.iter().map(|&(operand, how)| Access { instruction, operand, size: size(), align: 1, how }).collect()
-        }
-        _ => Vec::new(),
-    }
+        // A copy's or a fill's third argument.
+        _ => match operands.get(2) {
+            Some(&size) => (size.constant_int().map_or(Size::Counted(size), Size::Fixed), 1),
+            None => return Vec::new(),
+        },
+    };
+    let how = |operand| match (instruction.opcode(), operand) {
+        (LLVMOpcode::LLVMAtomicRMW | LLVMOpcode::LLVMAtomicCmpXchg, _) => abi::ACCESS_ATOMIC,
+        (LLVMOpcode::LLVMStore, _) | (LLVMOpcode::LLVMCall, 0) => abi::ACCESS_WRITE,
+        _ => abi::ACCESS_READ,
+    };
+    let operands = translate::pointers(instruction).iter();
+    operands.map(|&operand| Access { instruction, operand, size, align, how: how(operand) }).collect()
 }
 
 /// Puts the check before an access.

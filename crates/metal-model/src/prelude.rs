@@ -34,7 +34,6 @@ mod writer;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use crate::jit::abi;
 pub use host::symbols;
@@ -86,17 +85,6 @@ pub struct Body {
 pub struct Needs {
     /// The declarations, by the name of the function.
     pub declares: BTreeMap<&'static str, String>,
-    /// Whether the threads of a threadgroup meet: [`BARRIER`].
-    pub barrier: bool,
-    /// Whether the lanes of a SIMD-group meet: [`EXCHANGE`].
-    pub exchange: bool,
-}
-
-impl Needs {
-    /// Whether the threads of a threadgroup can run one after the other, each to its end.
-    pub fn meets(&self) -> bool {
-        self.barrier || self.exchange
-    }
 }
 
 /// A function that software Metal does not have.
@@ -130,39 +118,13 @@ pub fn body(name: &str, signature: &Signature, options: &ModuleOptions) -> Resul
         (_, value) if value.ty == result => writer.line(format_args!("ret {}", value.typed())),
         _ => return Err(refused("its type is not one that Metal gives it")),
     }
-    let needs = Needs {
-        barrier: writer.declares.contains_key(BARRIER),
-        exchange: writer.declares.contains_key(EXCHANGE),
-        declares: std::mem::take(&mut writer.declares),
-    };
+    let needs = Needs { declares: std::mem::take(&mut writer.declares) };
     let parameters: Vec<String> = parameters.iter().map(Value::typed).collect();
     let text = format!(
         "define linkonce_odr {result} @\"{name}\"({}) alwaysinline nounwind {{\n{}}}\n",
         parameters.join(", "),
         writer.into_text()
     );
-    Ok(Body { text, needs })
-}
-
-/// One text with the bodies of all these functions and the declarations of what they call, to be parsed and linked at once.
-///
-/// # Errors
-/// The first function that software Metal does not have.
-pub fn module<'a>(
-    functions: impl IntoIterator<Item = (&'a str, &'a Signature)>,
-    options: &ModuleOptions,
-) -> Result<Body, Unsupported> {
-    let (mut text, mut needs) = (String::new(), Needs::default());
-    for (name, signature) in functions {
-        let body = body(name, signature, options)?;
-        text.push_str(&body.text);
-        needs.barrier |= body.needs.barrier;
-        needs.exchange |= body.needs.exchange;
-        needs.declares.extend(body.needs.declares);
-    }
-    for declare in needs.declares.values() {
-        let _ = writeln!(text, "{declare}");
-    }
     Ok(Body { text, needs })
 }
 

@@ -10,7 +10,7 @@ use llvm_sys::prelude::*;
 use llvm_sys::target::{
     LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement, LLVMStoreSizeOfType, LLVMTargetDataRef,
 };
-use llvm_sys::{LLVMIntPredicate, LLVMOpcode, LLVMTypeKind};
+use llvm_sys::{LLVMOpcode, LLVMTypeKind};
 
 use crate::jit::llvm::{Context, Module, Type, Value};
 
@@ -71,17 +71,13 @@ impl<'c> Build<'c> {
             llvm!(LLVMGetNextInstruction(raw))
         } else {
             let function = llvm!(LLVMGetParamParent(raw));
-            llvm!(LLVMGetFirstInstruction(llvm!(LLVMGetEntryBasicBlock(function))))
+            let entry = llvm!(LLVMGetEntryBasicBlock(function));
+            llvm!(LLVMGetFirstInstruction(entry))
         };
         while !at.is_null() && is(at, LLVMOpcode::LLVMPHI) {
             at = llvm!(LLVMGetNextInstruction(at));
         }
         llvm!(LLVMPositionBuilderBefore(self.raw, at));
-    }
-
-    /// Goes before a block's last instruction.
-    pub(super) fn end(&self, block: Block) {
-        llvm!(LLVMPositionBuilderBefore(self.raw, llvm!(LLVMGetBasicBlockTerminator(block.0))));
     }
 
     pub(super) fn word(&self) -> Type<'c> {
@@ -165,11 +161,6 @@ impl<'c> Build<'c> {
     pub(super) fn comes(&self, phi: Value<'c>, from: Block, value: Value<'c>) {
         let (mut value, mut block) = (value.raw(), from.0);
         llvm!(LLVMAddIncoming(phi.raw(), &raw mut value, &raw mut block, 1));
-    }
-
-    /// Compares unsigned: whether `a` is below `b`.
-    pub(super) fn below(&self, a: Value<'c>, b: Value<'c>) -> Value<'c> {
-        made(llvm!(LLVMBuildICmp(self.raw, LLVMIntPredicate::LLVMIntULT, a.raw(), b.raw(), c"".as_ptr())))
     }
 
     /// The bytes that a value of a type takes, with what follows it in an array.

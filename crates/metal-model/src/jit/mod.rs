@@ -18,7 +18,10 @@ pub(crate) mod link;
 #[expect(unsafe_code, reason = "handles of LLVM's C API")]
 pub(crate) mod llvm;
 mod metadata;
+mod prove;
 mod specialize;
+pub(crate) mod translate;
 
 pub(crate) use entry::{CONTEXT, GROUP_ENTRY, THREAD_ENTRY};
+pub(crate) use prove::{ENTRY as PROVED_ENTRY, PROOF};
 pub(crate) use specialize::TABLES;

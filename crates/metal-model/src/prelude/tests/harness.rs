@@ -17,7 +17,7 @@ use llvm_sys::target_machine::*;
 use llvm_sys::transforms::pass_builder::*;
 
 use crate::jit::abi::ThreadContext;
-use crate::prelude::{ModuleOptions, Signature, module, symbols};
+use crate::prelude::{Body, ModuleOptions, Needs, Signature, Unsupported, body, symbols};
 
 /// A number that memory holds, in bytes.
 pub(super) trait Plain: Copy {
@@ -99,6 +99,20 @@ fn wrapper(text: &mut String, name: &str, signature: &Signature) {
     }
 }
 
+/// One text with the bodies of all these functions and the declarations of what they call.
+pub(super) fn module<'a>(functions: impl IntoIterator<Item = (&'a str, &'a Signature)>) -> Result<Body, Unsupported> {
+    let (mut text, mut needs) = (String::new(), Needs::default());
+    for (name, signature) in functions {
+        let body = body(name, signature, &ModuleOptions::default())?;
+        text.push_str(&body.text);
+        needs.declares.extend(body.needs.declares);
+    }
+    for declare in needs.declares.values() {
+        let _ = writeln!(text, "{declare}");
+    }
+    Ok(Body { text, needs })
+}
+
 /// `float (<2 x half>, i32)` as a signature.
 pub(super) fn signature(text: &str) -> Signature {
     let (result, parameters) = text.split_once(" (").unwrap();
@@ -124,7 +138,7 @@ impl Bodies {
             .map(|line| line.split_once(' ').unwrap())
             .map(|(name, ty)| (name, signature(ty)))
             .collect();
-        let body = module(functions.iter().map(|(name, ty)| (*name, ty)), &ModuleOptions::default()).unwrap();
+        let body = module(functions.iter().map(|(name, ty)| (*name, ty))).unwrap();
         let mut text = body.text;
         for (name, ty) in &functions {
             wrapper(&mut text, name, ty);

@@ -1,9 +1,9 @@
 //! Names: each function that a large library of kernels declares has a body of its type, and what is out of scope is refused
 //! by name.
 
-use super::harness::signature;
+use super::harness::{module, signature};
 use crate::jit::llvm::{Context, initialize};
-use crate::prelude::{ModuleOptions, body, module};
+use crate::prelude::{BARRIER, EXCHANGE, ModuleOptions, body};
 
 /// The functions that MLX 0.32's library of 17,248 functions declares, with their types.
 const MLX: &str = include_str!("mlx-functions.txt");
@@ -14,7 +14,7 @@ fn every_function_that_mlx_declares_has_a_body_that_llvm_verifies() {
     let functions: Vec<_> =
         MLX.lines().map(|line| line.split_once(' ').unwrap()).map(|(name, ty)| (name, signature(ty))).collect();
     assert_eq!(functions.len(), 224);
-    let body = module(functions.iter().map(|(name, ty)| (*name, ty)), &ModuleOptions::default()).unwrap();
+    let body = module(functions.iter().map(|(name, ty)| (*name, ty))).unwrap();
     let context = Context::new();
     let parsed = context.parse_text(&body.text).unwrap();
     parsed.verify().unwrap();
@@ -24,7 +24,7 @@ fn every_function_that_mlx_declares_has_a_body_that_llvm_verifies() {
         let text = function.value_type().text();
         assert_eq!(&signature(&text), ty, "{name}");
     }
-    assert!(body.needs.barrier && body.needs.exchange);
+    assert!(body.needs.declares.contains_key(BARRIER) && body.needs.declares.contains_key(EXCHANGE));
 }
 
 #[test]
@@ -53,11 +53,16 @@ fn a_type_that_a_family_does_not_have_is_refused() {
 }
 
 #[test]
-fn only_what_meets_needs_a_fiber() {
-    let needs = |name: &str, ty: &str| body(name, &signature(ty), &ModuleOptions::default()).unwrap().needs;
-    assert!(!needs("air.exp.f32", "float (float)").meets());
-    assert!(!needs("air.simdgroup_matrix_8x8_init_filled.v64f32.f32", "<64 x float> (float)").meets());
-    assert!(needs("air.wg.barrier", "void (i32, i32)").barrier);
-    assert!(needs("air.simdgroup.barrier", "void (i32, i32)").exchange);
-    assert!(needs("air.simd_sum.f32", "float (float)").exchange);
+fn only_what_meets_calls_where_threads_meet() {
+    let calls = |name: &str, ty: &str, callee: &str| {
+        body(name, &signature(ty), &ModuleOptions::default()).unwrap().needs.declares.contains_key(callee)
+    };
+    let (float, matrix) = ("float (float)", "<64 x float> (float)");
+    for callee in [BARRIER, EXCHANGE] {
+        assert!(!calls("air.exp.f32", float, callee));
+        assert!(!calls("air.simdgroup_matrix_8x8_init_filled.v64f32.f32", matrix, callee));
+    }
+    assert!(calls("air.wg.barrier", "void (i32, i32)", BARRIER));
+    assert!(calls("air.simdgroup.barrier", "void (i32, i32)", EXCHANGE));
+    assert!(calls("air.simd_sum.f32", float, EXCHANGE));
 }
