@@ -100,7 +100,9 @@ macro_rules! floats {
             row($base + 14, concat!($prefix, "_nlt_", $name), $shape, |w, i| {
                 compare(w, i, $exec, $type(w, i), |a, b| !(a < b));
             }),
-            row($base + 15, concat!($prefix, "_t_", $name), $shape, |w, i| compare(w, i, $exec, $type(w, i), |_, _| true)),
+            row($base + 15, concat!($prefix, "_t_", $name), $shape, |w, i| {
+                compare(w, i, $exec, $type(w, i), |_, _| true)
+            }),
         ]
     };
 }
@@ -180,6 +182,14 @@ fn class64(a: f64) -> u32 {
 }
 
 fn side(negative: bool, infinite: bool, denormal: bool, zero: bool) -> u32 {
-    let rank = if infinite { 0 } else if denormal { 2 } else if zero { 3 } else { 1 };
+    let rank = if infinite {
+        0
+    } else if denormal {
+        2
+    } else if zero {
+        3
+    } else {
+        1
+    };
     1 << if negative { 2 + rank } else { 9 - rank }
 }

@@ -312,11 +312,8 @@ fn ds(words: [u32; WORDS]) -> Result<Inst, FaultKind> {
     let mut inst = Inst::new(find([&DS, &DS_MORE], word >> 18 & 0xff)?, Format::Ds, words);
     inst.len = 2;
     inst.offset = (word & 0xffff) as i32;
-    inst.src = [
-        VECTOR + (second & 0xff) as u16,
-        VECTOR + (second >> 8 & 0xff) as u16,
-        VECTOR + (second >> 16 & 0xff) as u16,
-    ];
+    inst.src =
+        [VECTOR + (second & 0xff) as u16, VECTOR + (second >> 8 & 0xff) as u16, VECTOR + (second >> 16 & 0xff) as u16];
     inst.dst = (second >> 24) as u8;
     Ok(inst)
 }

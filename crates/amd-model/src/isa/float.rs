@@ -126,7 +126,13 @@ pub(super) fn narrow(round: Round, value: f64, error: f64) -> f32 {
     let bits = value.to_bits();
     let away = (error > 0.0) == (value > 0.0);
     let inexact = error != 0.0 && bits & 1 == 0;
-    let odd = f64::from_bits(if !inexact { bits } else if away { bits + 1 } else { bits - 1 });
+    let odd = f64::from_bits(if !inexact {
+        bits
+    } else if away {
+        bits + 1
+    } else {
+        bits - 1
+    });
     let nearest = odd as f32;
     match round {
         Round::Zero if f64::from(nearest).abs() > odd.abs() && nearest > 0.0 => nearest.next_down(),
@@ -158,7 +164,11 @@ pub(super) fn half(round: Round, x: f64) -> u16 {
     };
     // The units of a normal number hold the bit above the mantissa, so they add one to the exponent's field.
     let bits = rounded as i64 + i64::from(exponent + 14) * 1024;
-    let most = if matches!((round, sign), (Round::Zero, _) | (Round::Up, 0x8000) | (Round::Down, 0)) { 0x7bff } else { 0x7c00 };
+    let most = if matches!((round, sign), (Round::Zero, _) | (Round::Up, 0x8000) | (Round::Down, 0)) {
+        0x7bff
+    } else {
+        0x7c00
+    };
     sign | bits.min(most) as u16
 }
 

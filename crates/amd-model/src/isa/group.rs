@@ -107,16 +107,11 @@ fn placed((kind, words, text): Stop, wave: &Wave, group: [u32; 3]) -> Fault {
 fn run(wave: &mut Wave, code: &mut Code, out: &mut Outside<'_>, instructions: u32, budget: u64) -> Result<(), Stop> {
     for _ in 0..instructions {
         let pc = wave.pc;
-        let inst = code
-            .at(pc, out.bus)
-            .map_err(|(kind, words, have)| (kind, words[..have].to_vec(), String::new()))?;
+        let inst = code.at(pc, out.bus).map_err(|(kind, words, have)| (kind, words[..have].to_vec(), String::new()))?;
         wave.pc = pc + 4 * u64::from(inst.len);
         wave.ran += 1;
-        let flow = if wave.ran > budget {
-            Err(FaultKind::Budget { instructions: budget })
-        } else {
-            execute(wave, inst, out)
-        };
+        let flow =
+            if wave.ran > budget { Err(FaultKind::Budget { instructions: budget }) } else { execute(wave, inst, out) };
         match flow {
             Ok(Flow::Next) => {}
             Ok(Flow::Yield) => return Ok(()),

@@ -142,9 +142,7 @@ fn runs(lanes: &[usize], addresses: &[u64; LANES], bytes: usize) -> impl Iterato
         let start = at;
         let first = *lanes.get(start)?;
         at += 1;
-        while at < lanes.len()
-            && addresses[lanes[at]] == addresses[first].wrapping_add((bytes * (at - start)) as u64)
-        {
+        while at < lanes.len() && addresses[lanes[at]] == addresses[first].wrapping_add((bytes * (at - start)) as u64) {
             at += 1;
         }
         Some((start, at - start))
@@ -231,10 +229,9 @@ fn atomic(w: &mut Wave, i: &Inst, out: &mut Outside<'_>, op: AtomicOp, words: us
         let address = addresses[lane];
         aligned(address, width, Access::Atomic)?;
         let old = match target(i, address)? {
-            Target::Global(address) => out
-                .bus
-                .atomic(address, op, width, value[lane], compare[lane], scope(i))
-                .map_err(|fault| fault.kind)?,
+            Target::Global(address) => {
+                out.bus.atomic(address, op, width, value[lane], compare[lane], scope(i)).map_err(|fault| fault.kind)?
+            }
             Target::Group(offset) => group_atomic(out, offset, op, width, value[lane], compare[lane])?,
         };
         if i.cache & 1 != 0 {
@@ -550,10 +547,13 @@ pub(super) static DS_MORE: &[Row] = &[
     // Each lane takes the value of the lane that its address names; of one that does not run it takes 0.
     row(179, "ds_bpermute_b32", shape(1, [1, 1, 0]), |w, i| {
         let (at, value, exec) = (w.source(i, 0), w.source(i, 1), w.exec());
-        w.write(usize::from(i.dst), &at.map(|at| {
-            let from = lane_of(at, i);
-            if exec >> from & 1 != 0 { value[from] } else { 0 }
-        }));
+        w.write(
+            usize::from(i.dst),
+            &at.map(|at| {
+                let from = lane_of(at, i);
+                if exec >> from & 1 != 0 { value[from] } else { 0 }
+            }),
+        );
     }),
 ];
 

@@ -2,5 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
 
+mod faults;
+mod fixtures;
 mod kernels;
 mod kit;

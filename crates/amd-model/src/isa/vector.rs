@@ -89,62 +89,63 @@ pub(super) static VOP1: &[Row] = &[
 ];
 
 /// Two sources.
-pub(super) static VOP2: &[Row] = &[
-    row(1, "v_cndmask_b32", MASKED, select),
-    row(3, "v_add_f32", V11, |w, i| w.float2(i, float::add)),
-    row(4, "v_sub_f32", V11, |w, i| w.float2(i, |m, a, b| float::add(m, a, -b))),
-    row(5, "v_subrev_f32", V11, |w, i| w.float2(i, |m, a, b| float::add(m, b, -a))),
-    row(6, "v_fmac_dx9_zero_f32", ACCUMULATE, |w, i| {
-        w.float3(i, |m, a, b, c| if a == 0.0 || b == 0.0 { c } else { float::fma(m, a, b, c) });
-    }),
-    row(7, "v_mul_dx9_zero_f32", V11, |w, i| {
-        w.float2(i, |m, a, b| if a == 0.0 || b == 0.0 { 0.0 } else { float::mul(m, a, b) });
-    }),
-    row(8, "v_mul_f32", V11, |w, i| w.float2(i, float::mul)),
-    row(9, "v_mul_i32_i24", V11, |w, i| w.bits2(i, |a, b| signed24(a).wrapping_mul(signed24(b)) as u32)),
-    row(10, "v_mul_hi_i32_i24", V11, |w, i| {
-        w.bits2(i, |a, b| ((i64::from(signed24(a)) * i64::from(signed24(b))) >> 32) as u32);
-    }),
-    row(11, "v_mul_u32_u24", V11, |w, i| w.bits2(i, |a, b| (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff))),
-    row(12, "v_mul_hi_u32_u24", V11, |w, i| {
-        w.bits2(i, |a, b| (u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff) >> 32) as u32);
-    }),
-    row(15, "v_min_f32", V11, |w, i| w.float2(i, minimum)),
-    row(16, "v_max_f32", V11, |w, i| w.float2(i, maximum)),
-    row(17, "v_min_i32", V11, |w, i| w.bits2(i, |a, b| (a as i32).min(b as i32) as u32)),
-    row(18, "v_max_i32", V11, |w, i| w.bits2(i, |a, b| (a as i32).max(b as i32) as u32)),
-    row(19, "v_min_u32", V11, |w, i| w.bits2(i, u32::min)),
-    row(20, "v_max_u32", V11, |w, i| w.bits2(i, u32::max)),
-    row(24, "v_lshlrev_b32", V11, |w, i| w.bits2(i, |a, b| b << (a & 31))),
-    row(25, "v_lshrrev_b32", V11, |w, i| w.bits2(i, |a, b| b >> (a & 31))),
-    row(26, "v_ashrrev_i32", V11, |w, i| w.bits2(i, |a, b| (b as i32 >> (a & 31)) as u32)),
-    row(27, "v_and_b32", V11, |w, i| w.bits2(i, |a, b| a & b)),
-    row(28, "v_or_b32", V11, |w, i| w.bits2(i, |a, b| a | b)),
-    row(29, "v_xor_b32", V11, |w, i| w.bits2(i, |a, b| a ^ b)),
-    row(30, "v_xnor_b32", V11, |w, i| w.bits2(i, |a, b| !(a ^ b))),
-    row(32, "v_add_co_ci_u32", CARRY, |w, i| {
-        carry(w, i, true, |a, b, c| sum(a, b, c));
-    }),
-    row(33, "v_sub_co_ci_u32", CARRY, |w, i| carry(w, i, true, difference)),
-    row(34, "v_subrev_co_ci_u32", CARRY, |w, i| carry(w, i, true, |a, b, c| difference(b, a, c))),
-    row(37, "v_add_nc_u32", V11, |w, i| {
-        if i.clamp { w.bits2(i, u32::saturating_add) } else { w.bits2(i, u32::wrapping_add) }
-    }),
-    row(38, "v_sub_nc_u32", V11, |w, i| {
-        if i.clamp { w.bits2(i, u32::saturating_sub) } else { w.bits2(i, u32::wrapping_sub) }
-    }),
-    row(39, "v_subrev_nc_u32", V11, |w, i| {
-        if i.clamp { w.bits2(i, |a, b| b.saturating_sub(a)) } else { w.bits2(i, |a, b| b.wrapping_sub(a)) }
-    }),
-    row(43, "v_fmac_f32", ACCUMULATE, |w, i| w.float3(i, float::fma)),
-    row(44, "v_fmamk_f32", with(1, [1, 1, 1], Extra::ConstantMiddle), |w, i| w.float3(i, float::fma)),
-    row(45, "v_fmaak_f32", with(1, [1, 1, 1], Extra::ConstantLast), |w, i| w.float3(i, float::fma)),
-    row(47, "v_cvt_pk_rtz_f16_f32", V11, |w, i| {
-        let (a, b) = (w.float(i, 0), w.float(i, 1));
-        let half = |x: f32| u32::from(float::half(float::Round::Zero, f64::from(x)));
-        w.write(usize::from(i.dst), &std::array::from_fn(|lane| half(a[lane]) | half(b[lane]) << 16));
-    }),
-];
+pub(super) static VOP2: &[Row] =
+    &[
+        row(1, "v_cndmask_b32", MASKED, select),
+        row(3, "v_add_f32", V11, |w, i| w.float2(i, float::add)),
+        row(4, "v_sub_f32", V11, |w, i| w.float2(i, |m, a, b| float::add(m, a, -b))),
+        row(5, "v_subrev_f32", V11, |w, i| w.float2(i, |m, a, b| float::add(m, b, -a))),
+        row(6, "v_fmac_dx9_zero_f32", ACCUMULATE, |w, i| {
+            w.float3(i, |m, a, b, c| if a == 0.0 || b == 0.0 { c } else { float::fma(m, a, b, c) });
+        }),
+        row(7, "v_mul_dx9_zero_f32", V11, |w, i| {
+            w.float2(i, |m, a, b| if a == 0.0 || b == 0.0 { 0.0 } else { float::mul(m, a, b) });
+        }),
+        row(8, "v_mul_f32", V11, |w, i| w.float2(i, float::mul)),
+        row(9, "v_mul_i32_i24", V11, |w, i| w.bits2(i, |a, b| signed24(a).wrapping_mul(signed24(b)) as u32)),
+        row(10, "v_mul_hi_i32_i24", V11, |w, i| {
+            w.bits2(i, |a, b| ((i64::from(signed24(a)) * i64::from(signed24(b))) >> 32) as u32);
+        }),
+        row(11, "v_mul_u32_u24", V11, |w, i| w.bits2(i, |a, b| (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff))),
+        row(12, "v_mul_hi_u32_u24", V11, |w, i| {
+            w.bits2(i, |a, b| (u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff) >> 32) as u32);
+        }),
+        row(15, "v_min_f32", V11, |w, i| w.float2(i, minimum)),
+        row(16, "v_max_f32", V11, |w, i| w.float2(i, maximum)),
+        row(17, "v_min_i32", V11, |w, i| w.bits2(i, |a, b| (a as i32).min(b as i32) as u32)),
+        row(18, "v_max_i32", V11, |w, i| w.bits2(i, |a, b| (a as i32).max(b as i32) as u32)),
+        row(19, "v_min_u32", V11, |w, i| w.bits2(i, u32::min)),
+        row(20, "v_max_u32", V11, |w, i| w.bits2(i, u32::max)),
+        row(24, "v_lshlrev_b32", V11, |w, i| w.bits2(i, |a, b| b << (a & 31))),
+        row(25, "v_lshrrev_b32", V11, |w, i| w.bits2(i, |a, b| b >> (a & 31))),
+        row(26, "v_ashrrev_i32", V11, |w, i| w.bits2(i, |a, b| (b as i32 >> (a & 31)) as u32)),
+        row(27, "v_and_b32", V11, |w, i| w.bits2(i, |a, b| a & b)),
+        row(28, "v_or_b32", V11, |w, i| w.bits2(i, |a, b| a | b)),
+        row(29, "v_xor_b32", V11, |w, i| w.bits2(i, |a, b| a ^ b)),
+        row(30, "v_xnor_b32", V11, |w, i| w.bits2(i, |a, b| !(a ^ b))),
+        row(32, "v_add_co_ci_u32", CARRY, |w, i| {
+            carry(w, i, true, |a, b, c| sum(a, b, c));
+        }),
+        row(33, "v_sub_co_ci_u32", CARRY, |w, i| carry(w, i, true, difference)),
+        row(34, "v_subrev_co_ci_u32", CARRY, |w, i| carry(w, i, true, |a, b, c| difference(b, a, c))),
+        row(37, "v_add_nc_u32", V11, |w, i| {
+            if i.clamp { w.bits2(i, u32::saturating_add) } else { w.bits2(i, u32::wrapping_add) }
+        }),
+        row(38, "v_sub_nc_u32", V11, |w, i| {
+            if i.clamp { w.bits2(i, u32::saturating_sub) } else { w.bits2(i, u32::wrapping_sub) }
+        }),
+        row(39, "v_subrev_nc_u32", V11, |w, i| {
+            if i.clamp { w.bits2(i, |a, b| b.saturating_sub(a)) } else { w.bits2(i, |a, b| b.wrapping_sub(a)) }
+        }),
+        row(43, "v_fmac_f32", ACCUMULATE, |w, i| w.float3(i, float::fma)),
+        row(44, "v_fmamk_f32", with(1, [1, 1, 1], Extra::ConstantMiddle), |w, i| w.float3(i, float::fma)),
+        row(45, "v_fmaak_f32", with(1, [1, 1, 1], Extra::ConstantLast), |w, i| w.float3(i, float::fma)),
+        row(47, "v_cvt_pk_rtz_f16_f32", V11, |w, i| {
+            let (a, b) = (w.float(i, 0), w.float(i, 1));
+            let half = |x: f32| u32::from(float::half(float::Round::Zero, f64::from(x)));
+            w.write(usize::from(i.dst), &std::array::from_fn(|lane| half(a[lane]) | half(b[lane]) << 16));
+        }),
+    ];
 
 /// The first instruction of VOPD, by its number there; the opcode is the one of VOP1 or VOP2 that it is.
 pub(super) static DUAL: &[(u16, u16)] = &[

@@ -93,13 +93,15 @@ pub(super) static VOP3: &[Row] = &[
     row(612, "v_maxmin_i32", V111, |w, i| w.bits3(i, |a, b, c| (a as i32).max(b as i32).min(c as i32) as u32)),
     row(613, "v_minmax_i32", V111, |w, i| w.bits3(i, |a, b, c| (a as i32).min(b as i32).max(c as i32) as u32)),
     row(764, "v_div_scale_f32", SCALED, divide::scale),
-    row(766, "v_mad_u64_u32", WIDE, |w, i| multiply_add(w, i, |a, b, c| {
-        (u64::from(a) * u64::from(b)).overflowing_add(c)
-    })),
-    row(767, "v_mad_i64_i32", WIDE, |w, i| multiply_add(w, i, |a, b, c| {
-        let (value, over) = (i64::from(a as i32) * i64::from(b as i32)).overflowing_add(c as i64);
-        (value as u64, over)
-    })),
+    row(766, "v_mad_u64_u32", WIDE, |w, i| {
+        multiply_add(w, i, |a, b, c| (u64::from(a) * u64::from(b)).overflowing_add(c))
+    }),
+    row(767, "v_mad_i64_i32", WIDE, |w, i| {
+        multiply_add(w, i, |a, b, c| {
+            let (value, over) = (i64::from(a as i32) * i64::from(b as i32)).overflowing_add(c as i64);
+            (value as u64, over)
+        })
+    }),
     row(768, "v_add_co_u32", CARRY, |w, i| carry(w, i, false, sum)),
     row(769, "v_sub_co_u32", CARRY, |w, i| carry(w, i, false, difference)),
     row(770, "v_subrev_co_u32", CARRY, |w, i| carry(w, i, false, |a, b, c| difference(b, a, c))),
@@ -127,12 +129,12 @@ pub(super) static VOP3: &[Row] = &[
     }),
     // Counts among lanes from 32 on, of which there are none.
     row(800, "v_mbcnt_hi_u32_b32", V11, |w, i| w.bits2(i, |_, b| b)),
-    row(805, "v_sub_nc_i32", V11, |w, i| w.bits2(i, |a, b| {
-        if i.clamp { (a as i32).saturating_sub(b as i32) as u32 } else { a.wrapping_sub(b) }
-    })),
-    row(806, "v_add_nc_i32", V11, |w, i| w.bits2(i, |a, b| {
-        if i.clamp { (a as i32).saturating_add(b as i32) as u32 } else { a.wrapping_add(b) }
-    })),
+    row(805, "v_sub_nc_i32", V11, |w, i| {
+        w.bits2(i, |a, b| if i.clamp { (a as i32).saturating_sub(b as i32) as u32 } else { a.wrapping_sub(b) })
+    }),
+    row(806, "v_add_nc_i32", V11, |w, i| {
+        w.bits2(i, |a, b| if i.clamp { (a as i32).saturating_add(b as i32) as u32 } else { a.wrapping_add(b) })
+    }),
     row(807, "v_add_f64", V22, |w, i| double2(w, i, |a, b| a + b)),
     row(808, "v_mul_f64", V22, |w, i| double2(w, i, |a, b| a * b)),
     row(809, "v_min_f64", V22, |w, i| double2(w, i, f64::min)),

@@ -83,7 +83,8 @@ fn scale_iota_and_spin_work_below_n() {
     };
     let y = words(180);
     let floats: Vec<u32> = y.iter().map(|&y| (y as f32).to_bits()).collect();
-    let expected: Vec<u32> = (0..180).map(|i| if i < 170 { (y[i] as f32 * 0.3).to_bits() } else { floats[i] }).collect();
+    let expected: Vec<u32> =
+        (0..180).map(|i| if i < 170 { (y[i] as f32 * 0.3).to_bits() } else { floats[i] }).collect();
     assert_eq!(run("scale", &floats, |to| Arguments::default().long(to).word(170).float(0.3)), expected);
     let expected: Vec<u32> = (0..180).map(|i| if i < 170 { 5 + i as u32 } else { y[i] }).collect();
     assert_eq!(run("iota", &y, |to| Arguments::default().long(to).word(170).word(5)), expected);
@@ -203,7 +204,17 @@ fn softmax_is_within_a_few_units_of_the_exact_one() {
 /// Floats of every kind: zeros, the least and the largest, numbers around steps, infinities, NaN.
 pub(super) fn floats() -> Vec<f32> {
     let mut floats = vec![0.0, 1.0, 1.5, 2.5, 3.5, 0.5, 0.1, 3.0, 100.7, 1e10, 1e20, 1e38, f32::MAX, f32::MIN_POSITIVE];
-    floats.extend([1e-20, 1e-38, 3e-39, f32::from_bits(1), 0.999_999_94, 1.000_000_1, 16_777_216.0, f32::INFINITY, f32::NAN]);
+    floats.extend([
+        1e-20,
+        1e-38,
+        3e-39,
+        f32::from_bits(1),
+        0.999_999_94,
+        1.000_000_1,
+        16_777_216.0,
+        f32::INFINITY,
+        f32::NAN,
+    ]);
     floats.extend(floats.clone().into_iter().map(|x| -x));
     floats
 }
@@ -214,13 +225,15 @@ fn same(a: f32, b: f32) -> bool {
 
 /// Whether they are within some units of the last place of each other; a denormal may be off by as many of its own.
 fn near(a: f32, b: f32, units: i64) -> bool {
-    let order = |x: f32| if x.is_sign_negative() { -i64::from(x.to_bits() & 0x7fff_ffff) } else { i64::from(x.to_bits()) };
+    let order =
+        |x: f32| if x.is_sign_negative() { -i64::from(x.to_bits() & 0x7fff_ffff) } else { i64::from(x.to_bits()) };
     same(a, b) || !a.is_nan() && !b.is_nan() && (order(a) - order(b)).abs() <= units
 }
 
 /// What each row of the kernel `functions` is, and how many units of the last place it may be off.
 fn functions(row: usize, a: f32, b: f32) -> (f32, i64) {
-    let integer = |x: f32, low: f64, high: f64| if x.is_nan() { 0.0 } else { f64::from(x).clamp(low, high).trunc() as f32 };
+    let integer =
+        |x: f32, low: f64, high: f64| if x.is_nan() { 0.0 } else { f64::from(x).clamp(low, high).trunc() as f32 };
     match row {
         0 => (a.sqrt(), 0),
         1 => (f64::from(a).ln() as f32, 2),
@@ -230,10 +243,28 @@ fn functions(row: usize, a: f32, b: f32) -> (f32, i64) {
         5 => (1.0 / a, 0),
         6 => (a.floor() + b.trunc(), 0),
         7 => (a.ceil() + b.round_ties_even(), 0),
-        8 => (if a.is_nan() { b } else if b.is_nan() { a } else { a.min(b) }, 0),
+        8 => (
+            if a.is_nan() {
+                b
+            } else if b.is_nan() {
+                a
+            } else {
+                a.min(b)
+            },
+            0,
+        ),
         9 => (integer(a, -2_147_483_648.0, 2_147_483_647.0) + integer(b, 0.0, 4_294_967_295.0), 0),
         10 => (a.copysign(b) + b.abs(), 0),
-        11 => (if a < b { a } else if b > 0.0 { -b } else { a }, 0),
+        11 => (
+            if a < b {
+                a
+            } else if b > 0.0 {
+                -b
+            } else {
+                a
+            },
+            0,
+        ),
         12 => ((f64::from(a) * 2f64.powi((b as i32).clamp(-500, 500))) as f32, 0),
         13 => ((f64::from(a).mul_add(f64::from(b), 1.0)) as f32, 0),
         14 => ((1.0 / f64::from(if a.is_subnormal() { 0f32.copysign(a) } else { a }).sqrt()) as f32, 1),
@@ -282,7 +313,13 @@ fn integers(row: usize, a: u64, b: u64) -> u64 {
         0 => a.wrapping_mul(b),
         1 => a.checked_div(b).unwrap_or(0),
         2 => a.checked_rem(b).unwrap_or(0),
-        3 => if low_b == 0 { 1 } else { (i64::from(low as i32) / i64::from(low_b as i32)) as u64 },
+        3 => {
+            if low_b == 0 {
+                1
+            } else {
+                (i64::from(low as i32) / i64::from(low_b as i32)) as u64
+            }
+        }
         4 => u64::from(low.checked_div(low_b).unwrap_or(2)),
         5 => a << (b & 63) ^ ((a as i64) >> (b & 63)) as u64,
         6 => u64::from(a.count_ones()) << 32 | if a == 0 { 99 } else { u64::from(a.leading_zeros()) },
@@ -296,7 +333,8 @@ fn integers(row: usize, a: u64, b: u64) -> u64 {
 
 #[test]
 fn integers_of_every_width_are_those_of_the_host() {
-    let mut values = vec![0, 1, 2, 3, 7, 63, 64, 255, 256, 0x7fff, 0x8000, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
+    let mut values =
+        vec![0, 1, 2, 3, 7, 63, 64, 255, 256, 0x7fff, 0x8000, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
     values.extend([1 << 32, i64::MAX as u64, 1 << 63, u64::MAX, 0x1234_5678_9abc_def0, 10_000_000_000, u64::MAX - 1]);
     let (x, z): (Vec<u64>, Vec<u64>) = values.iter().flat_map(|&a| values.iter().map(move |&b| (a, b))).unzip();
     for build in BUILDS {
@@ -329,9 +367,8 @@ fn bytes_and_halves_keep_their_signs() {
         let (y, z) = (memory.map(vec![0; 600], true), memory.map(vec![0; 300], true));
         let arguments = Arguments::default().long(from).long(halves).long(y).long(z).word(300);
         launch(&mut memory, &object, "narrow", [5, 1, 1], [64, 1, 1], arguments).unwrap();
-        let expected: Vec<u8> = (0..300)
-            .flat_map(|i| ((i32::from(a[i]) * 3 + i32::from(b[i])) as i16).to_le_bytes())
-            .collect();
+        let expected: Vec<u8> =
+            (0..300).flat_map(|i| ((i32::from(a[i]) * 3 + i32::from(b[i])) as i16).to_le_bytes()).collect();
         assert_eq!(memory.bytes(y), expected);
         assert_eq!(memory.bytes(z), (0..300).map(|i| (b[i] >> 8) as u8 ^ a[i] as u8).collect::<Vec<_>>());
     }
@@ -360,6 +397,9 @@ fn waves_that_wait_for_each_other_all_end() {
         launch(&mut memory, &object, "relay", [1, 1, 1], [256, 1, 1], arguments).unwrap();
         assert_eq!(memory.read_words(trace), [7, 6, 5, 4, 3, 2, 1, 0]);
         assert!(memory.acknowledged > 0);
-        assert!(memory.invalidations.iter().any(|caches| caches.gl0) && memory.invalidations.iter().any(|caches| caches.gl1));
+        assert!(
+            memory.invalidations.iter().any(|caches| caches.gl0)
+                && memory.invalidations.iter().any(|caches| caches.gl1)
+        );
     }
 }

@@ -1,6 +1,8 @@
 //! A machine for the tests: memory in a list, code objects laid out, dispatches run to their end.
 
-use crate::isa::{Access, AtomicOp, Bus, Caches, Code, Descriptor, Dispatch, Fault, FaultKind, Progress, Scope, WorkGroup};
+use crate::isa::{
+    Access, AtomicOp, Bus, Caches, Code, Descriptor, Dispatch, Fault, FaultKind, Progress, Scope, WorkGroup,
+};
 
 /// A piece of memory.
 pub(super) struct Region {
@@ -63,9 +65,10 @@ impl Memory {
     }
 
     fn reach(&mut self, address: u64, len: usize, access: Access) -> Result<&mut [u8], Fault> {
-        let region = self.regions.iter_mut().find(|region| {
-            address >= region.base && address < region.base + region.bytes.len() as u64
-        });
+        let region = self
+            .regions
+            .iter_mut()
+            .find(|region| address >= region.base && address < region.base + region.bytes.len() as u64);
         let region = region.ok_or(FaultKind::Unmapped { address, access })?;
         let allowed = match access {
             Access::Fetch => region.executable,
