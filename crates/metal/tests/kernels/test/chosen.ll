@@ -1,0 +1,47 @@
+; Made as Apple's compiler lowers chosen of ../test.metal.
+target datalayout = "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-f32:32:32-f64:64:64-v16:16:16-v24:32:32-v32:32:32-v48:64:64-v64:64:64-v96:128:128-v128:128:128-v192:256:256-v256:256:256-v512:512:512-v1024:1024:1024-n8:16:32"
+target triple = "air64_v26-apple-macosx14.0.0"
+
+@twice = internal addrspace(2) externally_initialized global i8 undef
+@by = internal addrspace(2) externally_initialized global i32 undef, align 4
+@factor = internal addrspace(2) externally_initialized global float undef, align 4
+
+define void @chosen(ptr addrspace(2) noundef align 8 dereferenceable(8) "air-buffer-no-alias" %a, i32 noundef %i) #0 {
+  %y.at = getelementptr inbounds i8, ptr addrspace(2) %a, i64 0
+  %y = load ptr addrspace(1), ptr addrspace(2) %y.at, align 8
+  %i.wide = zext i32 %i to i64
+  %y.i = getelementptr inbounds float, ptr addrspace(1) %y, i64 %i.wide
+  %by = load i32, ptr addrspace(2) @by, align 4
+  %factor = load float, ptr addrspace(2) @factor, align 4
+  %twice.byte = load i8, ptr addrspace(2) @twice, align 1
+  %twice = icmp ne i8 %twice.byte, 0
+  %number = uitofp i32 %by to float
+  %product = fmul float %number, %factor
+  %double = fadd float %product, %product
+  %result = select i1 %twice, float %double, float %product
+  store float %result, ptr addrspace(1) %y.i, align 4
+  ret void
+}
+
+attributes #0 = { mustprogress nounwind "no-builtins" }
+
+!air.version = !{!0}
+!air.language_version = !{!1}
+!air.compile_options = !{!2, !3}
+!air.kernel = !{!10}
+!air.function_constants = !{!11, !12, !13}
+
+!0 = !{i32 2, i32 6, i32 0}
+!1 = !{!"Metal", i32 3, i32 1, i32 0}
+!2 = !{!"air.compile.denorms_disable"}
+!3 = !{!"air.compile.fast_math_disable"}
+!4 = !{}
+!5 = !{i32 0, !"air.buffer", !"air.location_index", i32 0, i32 1, !"air.read_write", !"air.address_space", i32 1, !"air.arg_type_size", i32 4, !"air.arg_type_align_size", i32 4, !"air.arg_type_name", !"float", !"air.arg_name", !"y"}
+!6 = !{i32 0, i32 8, i32 0, !"float", !"y", !"air.indirect_argument", !5}
+!7 = !{i32 0, !"air.indirect_buffer", !"air.buffer_size", i32 8, !"air.location_index", i32 0, i32 1, !"air.read", !"air.address_space", i32 2, !"air.struct_type_info", !6, !"air.arg_type_size", i32 8, !"air.arg_type_align_size", i32 8, !"air.arg_type_name", !"args", !"air.arg_name", !"a"}
+!8 = !{i32 1, !"air.thread_position_in_grid", !"air.arg_type_name", !"uint", !"air.arg_name", !"i"}
+!9 = !{!7, !8}
+!10 = !{ptr @chosen, !4, !9}
+!11 = !{ptr addrspace(2) @twice, !"bool", !"twice", i32 0, i1 true}
+!12 = !{ptr addrspace(2) @by, !"uint", !"by", i32 10, i1 true}
+!13 = !{ptr addrspace(2) @factor, !"float", !"factor", i32 11, i1 true}

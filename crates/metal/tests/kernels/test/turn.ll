@@ -1,0 +1,47 @@
+; Made as Apple's compiler lowers turn of ../test.metal.
+target datalayout = "e-p:64:64:64-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-f32:32:32-f64:64:64-v16:16:16-v24:32:32-v32:32:32-v48:64:64-v64:64:64-v96:128:128-v128:128:128-v192:256:256-v256:256:256-v512:512:512-v1024:1024:1024-n8:16:32"
+target triple = "air64_v26-apple-macosx14.0.0"
+
+define void @turn(ptr addrspace(2) noundef align 8 dereferenceable(8) "air-buffer-no-alias" %a, ptr addrspace(3) noundef %group, i32 noundef %t, i32 noundef %threads, i32 noundef %i) #0 {
+  %y.at = getelementptr inbounds i8, ptr addrspace(2) %a, i64 0
+  %y = load ptr addrspace(1), ptr addrspace(2) %y.at, align 8
+  %i.wide = zext i32 %i to i64
+  %t.wide = zext i32 %t to i64
+  %y.i = getelementptr inbounds i32, ptr addrspace(1) %y, i64 %i.wide
+  %mine = load i32, ptr addrspace(1) %y.i, align 4
+  %slot = getelementptr inbounds i32, ptr addrspace(3) %group, i64 %t.wide
+  store i32 %mine, ptr addrspace(3) %slot, align 4
+  call void @air.wg.barrier(i32 2, i32 1) #1
+  %back = sub i32 %threads, %t
+  %other = sub i32 %back, 1
+  %other.wide = zext i32 %other to i64
+  %other.slot = getelementptr inbounds i32, ptr addrspace(3) %group, i64 %other.wide
+  %theirs = load i32, ptr addrspace(3) %other.slot, align 4
+  store i32 %theirs, ptr addrspace(1) %y.i, align 4
+  ret void
+}
+
+declare void @air.wg.barrier(i32, i32) #1
+
+attributes #0 = { mustprogress nounwind "no-builtins" }
+attributes #1 = { convergent nounwind }
+
+!air.version = !{!0}
+!air.language_version = !{!1}
+!air.compile_options = !{!2, !3}
+!air.kernel = !{!13}
+
+!0 = !{i32 2, i32 6, i32 0}
+!1 = !{!"Metal", i32 3, i32 1, i32 0}
+!2 = !{!"air.compile.denorms_disable"}
+!3 = !{!"air.compile.fast_math_disable"}
+!4 = !{}
+!5 = !{i32 0, !"air.buffer", !"air.location_index", i32 0, i32 1, !"air.read_write", !"air.address_space", i32 1, !"air.arg_type_size", i32 4, !"air.arg_type_align_size", i32 4, !"air.arg_type_name", !"uint", !"air.arg_name", !"y"}
+!6 = !{i32 0, i32 8, i32 0, !"uint", !"y", !"air.indirect_argument", !5}
+!7 = !{i32 0, !"air.indirect_buffer", !"air.buffer_size", i32 8, !"air.location_index", i32 0, i32 1, !"air.read", !"air.address_space", i32 2, !"air.struct_type_info", !6, !"air.arg_type_size", i32 8, !"air.arg_type_align_size", i32 8, !"air.arg_type_name", !"args", !"air.arg_name", !"a"}
+!8 = !{i32 1, !"air.buffer", !"air.location_index", i32 0, i32 1, !"air.read_write", !"air.address_space", i32 3, !"air.arg_type_size", i32 4, !"air.arg_type_align_size", i32 4, !"air.arg_type_name", !"uint", !"air.arg_name", !"group"}
+!9 = !{i32 2, !"air.thread_index_in_threadgroup", !"air.arg_type_name", !"uint", !"air.arg_name", !"t"}
+!10 = !{i32 3, !"air.threads_per_threadgroup", !"air.arg_type_name", !"uint", !"air.arg_name", !"threads"}
+!11 = !{i32 4, !"air.thread_position_in_grid", !"air.arg_type_name", !"uint", !"air.arg_name", !"i"}
+!12 = !{!7, !8, !9, !10, !11}
+!13 = !{ptr @turn, !4, !12}
