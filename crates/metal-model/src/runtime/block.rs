@@ -70,7 +70,6 @@ static NEXT: AtomicUsize = AtomicUsize::new(0);
 macro_rules! block_class {
     ($symbol:ident, $meta:ident, $name:literal, $define:path) => {
         static $meta: Class = Class::meta($name, &$symbol, $define);
-        #[expect(non_upper_case_globals, reason = "the block ABI's own name")]
         #[unsafe(no_mangle)]
         static $symbol: Class = Class::headless($name, &$meta, class::BLOCK, $define);
     };

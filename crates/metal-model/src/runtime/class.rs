@@ -33,6 +33,8 @@ const REALIZED: u32 = 8;
 pub(crate) const OWN_COUNT: u32 = 16;
 /// A program builds it: it has its superclass already.
 const BUILDING: u32 = 32;
+/// Its objects are freed ones of the class that `instance` is.
+pub(crate) const FREED: u32 = 64;
 /// Its objects cannot be counted in the header before them.
 pub(crate) const SPECIAL: u32 = META | BLOCK | CONSTANT | OWN_COUNT;
 
@@ -54,8 +56,10 @@ pub struct Class {
     pub(crate) live: AtomicIsize,
     superclass: AtomicPtr<Class>,
     name: &'static CStr,
-    /// For the class of a class: that class.
+    /// For the class of a class, that class; for the class of freed objects, the class that they had.
     instance: AtomicPtr<Class>,
+    /// The class of its freed objects, once there was one.
+    freed: AtomicPtr<Class>,
     /// Gives an exported class its methods.
     define: Option<fn()>,
     members: Mutex<Members>,
@@ -144,6 +148,7 @@ impl Class {
             superclass: AtomicPtr::new(ptr::null_mut()),
             name,
             instance: AtomicPtr::new(instance.cast_mut()),
+            freed: AtomicPtr::new(ptr::null_mut()),
             define,
             members: Mutex::new(Members { methods: Vec::new(), variables: Vec::new(), protocols: Vec::new() }),
         }
@@ -215,6 +220,29 @@ impl Class {
 
     pub(crate) fn members(&self) -> MutexGuard<'_, Members> {
         locked(&self.members)
+    }
+
+    /// The class of its freed objects. It has no methods, so every message to one takes the slow path, which looks for it.
+    pub(crate) fn of_freed(&'static self) -> &'static Class {
+        // ORDERING: Acquire pairs with the Release below: the class is seen whole.
+        let known = self.freed.load(Ordering::Acquire);
+        // SAFETY: null, or a class; invariant 1 of the runtime: it lives for ever.
+        if let Some(known) = unsafe { known.as_ref() } {
+            return known;
+        }
+        let class: &'static Class = Box::leak(Box::new(Class::new(self.name, self.isa(), self, FREED, None)));
+        let made = ptr::from_ref(class).cast_mut();
+        match self.freed.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => class,
+            // SAFETY: another thread's, which lives for ever too.
+            Err(other) => unsafe { &*other },
+        }
+    }
+
+    /// The class that objects of this class had before they were freed, if that is what this class is for.
+    pub(crate) fn before_freed(&self) -> Option<&'static Class> {
+        // SAFETY: `of_freed` made it with the class that it is for; invariant 1 of the runtime.
+        self.flagged(FREED).then(|| unsafe { &*self.instance.load(Ordering::Acquire) })
     }
 
     /// Gives an exported class its methods, if it has none yet.

@@ -41,7 +41,7 @@ pub(crate) fn give_values<T>(items: Vec<T>, count: Option<&mut c_uint>) -> *mut 
     }
     for (at, item) in items.into_iter().enumerate() {
         // SAFETY: the memory has a place for each item, aligned for any type of an interface.
-        unsafe { memory.add(at).write(item) };
+        unsafe { memory.wrapping_add(at).write(item) };
     }
     memory
 }
@@ -56,7 +56,7 @@ fn give_text(text: &[u8]) -> *mut c_char {
     // SAFETY: the memory has room for the text.
     unsafe { memory.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
     // SAFETY: and for the zero.
-    unsafe { memory.add(text.len()).write(0) };
+    unsafe { memory.wrapping_add(text.len()).write(0) };
     memory.cast()
 }
 
@@ -106,7 +106,7 @@ unsafe extern "C" fn objc_getClassList(buffer: *mut *const Class, room: c_int) -
     if !buffer.is_null() {
         for (at, class) in classes.iter().take(usize::try_from(room).unwrap_or(0)).enumerate() {
             // SAFETY: the caller's promise.
-            unsafe { buffer.add(at).write(ptr::from_ref(*class)) };
+            unsafe { buffer.wrapping_add(at).write(ptr::from_ref(*class)) };
         }
     }
     c_int::try_from(classes.len()).unwrap_or(c_int::MAX)
@@ -145,7 +145,9 @@ unsafe extern "C" fn class_addIvar(
     types: *const c_char,
 ) -> Bool {
     // SAFETY: the caller's promise.
-    let (name, types) = unsafe { (c_str(name), c_str(types)) };
+    let name = unsafe { c_str(name) };
+    // SAFETY: the caller's promise.
+    let types = unsafe { c_str(types) };
     // Objects begin at multiples of 16 less the class pointer's place; objc2 itself asks for 8 at most.
     if class.is_realized() || alignment > 4 {
         return Bool::NO;

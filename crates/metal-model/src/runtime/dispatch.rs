@@ -132,7 +132,6 @@ pub struct Constant {
 static EMPTY_CLASS: Class = Class::headless(c"OS_dispatch_data_empty", &EMPTY_META, class::CONSTANT, define_empty);
 static EMPTY_META: Class = Class::meta(c"OS_dispatch_data_empty", &EMPTY_CLASS, define_empty);
 
-#[expect(non_upper_case_globals, reason = "the name in the interface")]
 #[unsafe(no_mangle)]
 static _dispatch_data_empty: Constant = Constant { isa: &EMPTY_CLASS };
 
@@ -153,7 +152,6 @@ pub struct Destructor(*const c_void);
 unsafe impl Sync for Destructor {}
 static FREE: u8 = 0;
 
-#[expect(non_upper_case_globals, reason = "the name in the interface")]
 #[unsafe(no_mangle)]
 static _dispatch_data_destructor_free: Destructor = Destructor((&raw const FREE).cast());
 

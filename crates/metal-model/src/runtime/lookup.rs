@@ -17,6 +17,7 @@ use objc2::runtime::Imp;
 
 use super::{
     class::{self, Class, Method, locked},
+    misuse,
     selector::{Name, Selector},
 };
 
@@ -84,12 +85,12 @@ impl Cache {
     fn place(cache: *const Cache, selector: Selector) -> &'static Entry {
         // SAFETY: a cache comes from `empty` or `new` and is never freed.
         let mask = unsafe { (*cache).mask };
-        // SAFETY: the entries follow the head, which has an entry's size.
-        let entries = unsafe { cache.add(1) }.cast::<Entry>();
+        // The entries follow the head, which has an entry's size.
+        let entries = cache.wrapping_add(1).cast::<Entry>();
         let mut at = (selector.address() >> 4) & mask;
         loop {
             // SAFETY: `at` is at most `mask`, and there are `mask + 1` entries.
-            let entry = unsafe { &*entries.add(at) };
+            let entry = unsafe { &*entries.wrapping_add(at) };
             // ORDERING: Acquire pairs with the Release in `store`: the rest of the entry is seen whole.
             let found = entry.selector.load(Ordering::Acquire);
             if ptr::eq(found, selector.0) || found.is_null() {
@@ -112,12 +113,15 @@ pub(crate) fn cached(class: &Class, selector: Selector) -> Option<Imp> {
     Some(unsafe { std::mem::transmute::<*mut (), Imp>(entry.implementation.load(Ordering::Relaxed)) })
 }
 
-/// The method with which instances of the class answer the selector.
+/// The method with which instances of the class answer the selector. For freed objects the process ends here.
 pub(crate) fn method(class: &'static Class, selector: Selector) -> Option<&'static Method> {
     let entry = Cache::place(class.cache.load(Ordering::Acquire), selector);
     if !entry.selector.load(Ordering::Relaxed).is_null() {
         // SAFETY: an entry with a selector has the method that `store` wrote, and methods live for ever.
         return Some(unsafe { &*entry.method.load(Ordering::Relaxed) });
+    }
+    if let Some(before) = class.before_freed() {
+        misuse(format_args!("message to a freed object: -[{} {selector}]", before.title()));
     }
     class.realize();
     let mut retired = locked(&WRITERS);
@@ -133,7 +137,8 @@ pub(crate) fn method(class: &'static Class, selector: Selector) -> Option<&'stat
 fn store(class: &Class, selector: Selector, method: &'static Method, retired: &mut Vec<Retired>) {
     let mut cache = class.cache.load(Ordering::Acquire);
     // SAFETY: a cache is never freed.
-    let (places, used) = unsafe { ((*cache).mask + 1, (*cache).used.load(Ordering::Relaxed)) };
+    let head = unsafe { &*cache };
+    let (places, used) = (head.mask + 1, head.used.load(Ordering::Relaxed));
     // A quarter stays free, so that a search ends soon; the empty cache keeps its one place free.
     if (used + 1) * 4 > places * 3 {
         let larger = Cache::new(if places == 1 { FIRST } else { places * 2 });
@@ -168,8 +173,8 @@ fn write(cache: *mut Cache, selector: Selector, method: &'static Method) {
 fn entries(cache: *const Cache) -> &'static [Entry] {
     // SAFETY: a cache is never freed.
     let places = unsafe { (*cache).mask + 1 };
-    // SAFETY: the entries follow the head, which has an entry's size.
-    let first = unsafe { cache.add(1) }.cast::<Entry>();
+    // The entries follow the head, which has an entry's size.
+    let first = cache.wrapping_add(1).cast::<Entry>();
     // SAFETY: there are `mask + 1` entries, all written when the cache was made; they change through atomics alone.
     unsafe { std::slice::from_raw_parts(first, places) }
 }

@@ -24,28 +24,27 @@ extern "C-unwind" fn objc_msg_lookup(receiver: Option<Object>, selector: Selecto
     let Some(receiver) = receiver else { return nothing() };
     match lookup::cached(receiver.class(), selector) {
         Some(implementation) => implementation,
-        None => miss(receiver, receiver.class(), selector),
+        None => miss(receiver.class(), selector),
     }
 }
 
 /// The function of the class above, by which a method calls the one that it replaces.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn objc_msg_lookup_super(above: &objc_super, selector: Selector) -> Imp {
-    let Some(receiver) = Object::of_super(above) else { return nothing() };
+    if above.receiver.is_null() {
+        return nothing();
+    }
     // SAFETY: the caller has it from its own class, so it is a class of this runtime.
     let Some(class) = (unsafe { above.super_class.cast::<Class>().as_ref() }) else { return nothing() };
     match lookup::cached(class, selector) {
         Some(implementation) => implementation,
-        None => miss(receiver, class, selector),
+        None => miss(class, selector),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn miss(receiver: Object, class: &'static Class, selector: Selector) -> Imp {
-    if let Some(freed) = receiver.freed() {
-        misuse(format_args!("message to a freed object: -[{} {selector}] at {:p}", freed.title(), receiver.pointer()));
-    }
+fn miss(class: &'static Class, selector: Selector) -> Imp {
     lookup::method(class, selector).map_or_else(unrecognized, |method| method.implementation())
 }
 

@@ -3,8 +3,8 @@
 //! Before each object stands a [`Header`]. The count of references in it is the object's life: it begins at one; the
 //! release of the last sets [`DYING`], sends `dealloc`, and `dealloc` of the root class ends in [`Object::dispose`].
 //!
-//! A freed object is not given back at once. Its class becomes [`ZOMBIE`], which answers no selector, its variables are
-//! overwritten, and it waits in a ring until [`QUARANTINE`] others have been freed. So a late message, retain or release
+//! A freed object is not given back at once. Its class becomes one that answers no selector ([`Class::of_freed`]), its
+//! variables are overwritten, and it waits in a ring until [`QUARANTINE`] others have been freed. So a late message, retain or release
 //! finds a header that tells what the object was.
 //!
 //! Threads: the count is atomic. The last release synchronizes with all before it, as an `Arc` does.
@@ -19,11 +19,11 @@ use std::{
     },
 };
 
-use objc2::{ffi::objc_super, runtime::AnyObject};
+use objc2::runtime::AnyObject;
 
 use super::{
     block,
-    class::{self, BLOCK, CONSTANT, Class, META, OWN_COUNT, SPECIAL},
+    class::{BLOCK, CONSTANT, Class, META, OWN_COUNT, SPECIAL},
     misuse,
 };
 use crate::live;
@@ -50,17 +50,11 @@ pub(crate) struct Header {
     references: AtomicUsize,
     /// Who counts it, an `Arc` in raw form.
     tag: AtomicPtr<live::Counts>,
-    /// The class it had, once it is freed.
-    freed: AtomicPtr<Class>,
     /// Bytes of the whole, the header included.
     bytes: usize,
 }
 
 const HEADER: usize = size_of::<Header>();
-
-/// The class of freed objects. It has no methods, so every message to one takes the slow path, which looks for it.
-static ZOMBIE: Class = Class::exported(c"(freed)", &ZOMBIE_META, || {});
-static ZOMBIE_META: Class = Class::meta(c"(freed)", &ZOMBIE, || {});
 
 /// A pointer to an object of this runtime: one that lives, or that is in quarantine.
 ///
@@ -94,11 +88,6 @@ impl Object {
         self.0.addr().get()
     }
 
-    /// The receiver of a message to the class above.
-    pub(crate) fn of_super(above: &objc_super) -> Option<Object> {
-        NonNull::new(above.receiver).map(Object)
-    }
-
     fn isa(self) -> &'static AtomicPtr<Class> {
         // SAFETY: `Object`: every object begins with the pointer to its class.
         unsafe { self.0.cast::<AtomicPtr<Class>>().as_ref() }
@@ -125,17 +114,13 @@ impl Object {
 
     /// The class it had, if it has been freed.
     pub(crate) fn freed(self) -> Option<&'static Class> {
-        if !ptr::eq(self.class(), &raw const ZOMBIE) {
-            return None;
-        }
-        // SAFETY: `dispose` stored the class before it made the object a zombie.
-        Some(unsafe { &*self.header().freed.load(Ordering::Relaxed) })
+        self.class().before_freed()
     }
 
     fn header(self) -> &'static Header {
-        let first = self.0.cast::<Header>();
+        let header = self.0.as_ptr().cast::<Header>().wrapping_sub(1);
         // SAFETY: invariant 2 of the runtime; callers have looked at the class's flags, and zombies have one too.
-        unsafe { first.sub(1).as_ref() }
+        unsafe { &*header }
     }
 
     /// A new object with one reference, its variables zero.
@@ -146,16 +131,9 @@ impl Object {
         // SAFETY: the layout is not empty.
         let memory = unsafe { alloc::alloc_zeroed(layout) };
         let Some(header) = NonNull::new(memory.cast::<Header>()) else { alloc::handle_alloc_error(layout) };
-        let none = || AtomicPtr::new(ptr::null_mut());
+        let new = Header { references: AtomicUsize::new(1), tag: AtomicPtr::new(ptr::null_mut()), bytes };
         // SAFETY: the memory is new, and large and aligned enough.
-        unsafe {
-            header.write(Header {
-                references: AtomicUsize::new(1),
-                tag: none(),
-                freed: AtomicPtr::new(ptr::null_mut()),
-                bytes,
-            })
-        };
+        unsafe { header.write(new) };
         // SAFETY: the object follows the header in the same allocation.
         let object = Object(unsafe { header.add(1) }.cast());
         object.isa().store(ptr::from_ref(class).cast_mut(), Ordering::Relaxed);
@@ -265,11 +243,11 @@ impl Object {
             unsafe { Arc::from_raw(tag) }.add(class, -1);
         }
         class.live.fetch_sub(1, Ordering::Relaxed);
-        header.freed.store(ptr::from_ref(class).cast_mut(), Ordering::Relaxed);
         let isa = size_of::<*const Class>();
+        let variables = self.0.as_ptr().cast::<u8>().wrapping_add(isa);
         // SAFETY: the variables follow the class pointer, up to the end of the allocation.
-        unsafe { self.0.cast::<u8>().add(isa).write_bytes(FREED, header.bytes - HEADER - isa) };
-        self.set_class(&ZOMBIE);
+        unsafe { variables.write_bytes(FREED, header.bytes - HEADER - isa) };
+        self.set_class(class.of_freed());
         header.references.store(0, Ordering::Release);
         self.quarantine();
     }
@@ -291,9 +269,4 @@ impl Object {
         let (sign, class) = self.as_class().map_or(('-', self.class()), |class| ('+', class));
         format!("{sign}[{} {}]", class.title(), selector.to_string_lossy())
     }
-}
-
-/// The class that a pointer of a caller is to.
-pub(crate) fn class_named(name: &CStr) -> Option<&'static Class> {
-    class::find(name)
 }

@@ -1,5 +1,6 @@
 //! What the runtime promises to the crates above it.
-#![expect(clippy::unwrap_used, reason = "a test fails where its assumption does")]
+mod foundation;
+mod misuse;
 
 use std::{
     cell::Cell,
@@ -62,6 +63,11 @@ define_class!(
             self.ivars().value.get()
         }
 
+        #[unsafe(method(fail))]
+        fn fail(&self) {
+            panic!("the method's own panic");
+        }
+
         #[unsafe(method(seven))]
         fn seven() -> u32 {
             7
@@ -98,6 +104,12 @@ define_class!(
 );
 
 impl Counter {
+    /// What the sum is after adding `more`.
+    fn sum(&self, more: u32) -> u32 {
+        // SAFETY: the class has this method, with these types.
+        unsafe { msg_send![self, add: more] }
+    }
+
     fn new(dropped: &Arc<AtomicUsize>) -> Retained<Counter> {
         let this: Allocated<Counter> = Counter::alloc();
         let this = this.set_ivars(State { value: Cell::new(0), _dropped: Some(Dropped(Arc::clone(dropped))) });
@@ -110,9 +122,9 @@ impl Counter {
 fn a_defined_class_answers_messages_and_its_variables_are_dropped_with_it() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let counter = Counter::new(&dropped);
-    // SAFETY: the class has these methods, with these types.
-    let (one, three, seven): (u32, u32, u32) =
-        unsafe { (msg_send![&counter, add: 1u32], msg_send![&counter, add: 2u32], msg_send![Counter::class(), seven]) };
+    // SAFETY: the class has this method, with this type.
+    let seven: u32 = unsafe { msg_send![Counter::class(), seven] };
+    let (one, three) = (counter.sum(1), counter.sum(2));
     assert_eq!((one, three, seven), (1, 3, 7));
     let other = counter.clone();
     assert_eq!(live::references(&other), 2);
@@ -128,8 +140,7 @@ fn a_class_below_calls_the_one_above_and_the_root_class_tells_them_apart() {
     assert!(ptr::eq(cls.superclass().unwrap(), Counter::class()));
     // SAFETY: the class has this method, and `init` makes it whole.
     let doubler: Retained<Doubler> = unsafe { msg_send![cls, new] };
-    // SAFETY: the class has this method.
-    let (one, two): (u32, u32) = unsafe { (msg_send![&doubler, add: 1u32], msg_send![&doubler, add: 2u32]) };
+    let (one, two) = (doubler.sum(1), doubler.sum(2));
     assert_eq!((one, two), (7, 16));
     assert!(cls.responds_to(sel!(add:)) && cls.responds_to(sel!(twin)) && !cls.responds_to(sel!(subtract:)));
     let object = NSObject::new();
@@ -146,7 +157,7 @@ fn an_autoreleased_object_lives_until_its_pool_ends() {
         autoreleasepool(|pool| {
             let counter = Counter::new(&dropped);
             // SAFETY: the reference does not leave the pool.
-            unsafe { Retained::autorelease(counter, pool) };
+            let _ = unsafe { Retained::autorelease(counter, pool) };
             assert_eq!(dropped.load(Ordering::Relaxed), 0);
         });
         assert_eq!(dropped.load(Ordering::Relaxed), 1, "the inner pool has ended");
@@ -266,6 +277,16 @@ fn an_exception_is_caught_with_its_name_and_reason_and_a_panic_passes() {
 }
 
 #[test]
+fn a_panic_in_a_method_reaches_the_sender() {
+    let counter = AssertUnwindSafe(Counter::new(&Arc::default()));
+    let panic = std::panic::catch_unwind(|| {
+        // SAFETY: the class has this method.
+        let _: () = unsafe { msg_send![&**counter, fail] };
+    });
+    assert_eq!(panic.unwrap_err().downcast_ref::<&str>(), Some(&"the method's own panic"));
+}
+
+#[test]
 fn a_message_that_no_method_answers_throws() {
     let object = AssertUnwindSafe(NSObject::new());
     let caught = exception::catch(|| {
@@ -325,13 +346,11 @@ fn eight_threads_that_share_objects_end_with_none() {
                     autoreleasepool(|pool| {
                         let counter = Counter::new(&dropped);
                         tag.mark(&counter);
-                        // SAFETY: the class has this method.
-                        let sum: u32 = unsafe { msg_send![&counter, add: round + number] };
-                        assert_eq!(sum, round + number);
+                        assert_eq!(counter.sum(round + number), round + number);
                         let again = shared.0.clone();
                         assert!(again.isEqual(Some(&shared.0)));
                         // SAFETY: the reference does not leave the pool.
-                        unsafe { Retained::autorelease(counter, pool) };
+                        let _ = unsafe { Retained::autorelease(counter, pool) };
                     });
                 }
             })

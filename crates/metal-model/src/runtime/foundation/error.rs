@@ -7,6 +7,7 @@ use objc2::{
 };
 use objc2_foundation::{NSError, NSString};
 
+use super::dictionary::{self, Dictionary};
 use crate::runtime::class::export_class;
 
 export_class!("NSError", || {
@@ -51,6 +52,11 @@ define_class!(
             self.ivars().code
         }
 
+        #[unsafe(method_id(userInfo))]
+        fn info(&self) -> Retained<AnyObject> {
+            self.ivars().info.clone().unwrap_or_else(|| dictionary::empty().into())
+        }
+
         #[unsafe(method_id(localizedDescription))]
         fn description_for_people(&self) -> Retained<NSString> {
             self.words()
@@ -91,7 +97,12 @@ unsafe impl Sync for Failure {}
 
 impl Failure {
     fn words(&self) -> Retained<NSString> {
-        let State { domain, code, description, .. } = self.ivars();
+        let State { domain, code, description, info } = self.ivars();
+        let info = info.as_deref().and_then(Dictionary::of);
+        if let Some(words) = info.and_then(|info| info.get(NSError::NSLocalizedDescriptionKey())) {
+            // SAFETY: the interface says that this key leads to a string.
+            return unsafe { Retained::cast_unchecked(words) };
+        }
         let plain =
             || NSString::from_str(&format!("The operation couldn\u{2019}t be completed. ({domain} error {code}.)"));
         description.clone().unwrap_or_else(plain)

@@ -3,16 +3,20 @@
 use std::{
     ffi::{CStr, c_char, c_void},
     hash::{DefaultHasher, Hash, Hasher},
-    ptr, slice,
+    ptr::{self, NonNull},
+    slice,
 };
 
 use objc2::{
     AllocAnyThread, ClassType, DefinedClass, define_class, msg_send,
     rc::{Allocated, Retained},
-    runtime::{AnyObject, NSObject, NSObjectProtocol, NSZone},
+    runtime::{AnyObject, ClassBuilder, NSObject, NSObjectProtocol, NSZone},
 };
 
-use crate::runtime::{class::export_class, exception};
+use crate::runtime::{
+    class::{self, Class, export_class},
+    exception,
+};
 
 /// `NSUTF8StringEncoding`, in the width that objc2 sends it in.
 const UTF8: i32 = 4;
@@ -23,12 +27,35 @@ export_class!("NSString", || {
     Text::class();
 });
 
+/// UTF-8 with a zero behind it, which does not count. In a fixed layout, so that constants can be statics.
+#[repr(C)]
+pub(crate) struct Bytes {
+    first: NonNull<u8>,
+    length: usize,
+}
+
+impl Bytes {
+    fn new(text: &[u8]) -> Bytes {
+        let ended: Box<[u8]> = text.iter().copied().chain([0]).collect();
+        let first = NonNull::from(Box::leak(ended)).cast();
+        Bytes { first, length: text.len() }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        let ended = NonNull::slice_from_raw_parts(self.first, self.length + 1);
+        // SAFETY: `new` leaked a box of this length. A constant is never dropped.
+        drop(unsafe { Box::from_raw(ended.as_ptr()) });
+    }
+}
+
 define_class!(
     /// The text, with a zero behind it that does not belong to it.
     // SAFETY: the root class may be subclassed; the class has no `Drop`.
     #[unsafe(super(NSObject))]
     #[name = "NSString"]
-    #[ivars = Box<[u8]>]
+    #[ivars = Bytes]
     pub(crate) struct Text;
 
     unsafe impl NSObjectProtocol for Text {}
@@ -84,7 +111,7 @@ define_class!(
 
         #[unsafe(method(UTF8String))]
         fn utf8(&self) -> *const c_char {
-            self.ivars().as_ptr().cast()
+            self.ivars().first.as_ptr().cast()
         }
 
         #[unsafe(method(length))]
@@ -153,10 +180,7 @@ unsafe impl Send for Text {}
 unsafe impl Sync for Text {}
 
 fn finish(this: Allocated<Text>, bytes: &[u8]) -> Retained<Text> {
-    let mut ended = Vec::with_capacity(bytes.len() + 1);
-    ended.extend_from_slice(bytes);
-    ended.push(0);
-    let this = this.set_ivars(ended.into_boxed_slice());
+    let this = this.set_ivars(Bytes::new(bytes));
     // SAFETY: `init` of the root class takes nothing and returns its receiver.
     unsafe { msg_send![super(this), init] }
 }
@@ -171,7 +195,9 @@ impl Text {
 
     /// What it says.
     pub(crate) fn text(&self) -> &str {
-        let (_zero, bytes) = self.ivars().split_last().unwrap_or((&0, b""));
+        let Bytes { first, length } = self.ivars();
+        // SAFETY: the bytes are this object's, and never change.
+        let bytes = unsafe { slice::from_raw_parts(first.as_ptr(), *length) };
         // SAFETY: every `init` has checked it.
         unsafe { str::from_utf8_unchecked(bytes) }
     }
@@ -179,4 +205,82 @@ impl Text {
 
 fn is_text(object: &AnyObject) -> bool {
     std::iter::successors(Some(object.class()), |class| class.superclass()).any(|class| ptr::eq(class, Text::class()))
+}
+
+/// A string that is a static. Laid out as `define_class!` lays out an object of [`Text`] (a test compares), and counted by
+/// nobody.
+#[repr(C)]
+pub struct Constant {
+    isa: &'static Class,
+    bytes: Bytes,
+    /// What objc2 writes behind the variables of an object that is whole.
+    whole: u8,
+}
+
+// SAFETY: it never changes.
+unsafe impl Sync for Constant {}
+
+static CONSTANT: Class = Class::headless(c"NSConstantString", &CONSTANT_META, class::CONSTANT, define_constant);
+static CONSTANT_META: Class = Class::meta(c"NSConstantString", &CONSTANT, define_constant);
+
+fn define_constant() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        class::announce(&CONSTANT);
+        if let Some(builder) = ClassBuilder::new(CONSTANT.name(), Text::class()) {
+            builder.register();
+        }
+    });
+}
+
+/// Defines the strings that Foundation exports: each a symbol that holds the address of a constant.
+macro_rules! constants {
+    ($($name:ident),*) => {$(
+        #[unsafe(no_mangle)]
+        static $name: &Constant = {
+            const TEXT: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(text) => text,
+                Err(_) => panic!("a name has no zero"),
+            };
+            static OBJECT: Constant = Constant {
+                isa: &CONSTANT,
+                // A static is not dropped, so nobody frees these.
+                bytes: Bytes { first: NonNull::from_ref(TEXT).cast(), length: TEXT.count_bytes() },
+                whole: 0xff,
+            };
+            &OBJECT
+        };
+    )*};
+}
+constants!(
+    NSCocoaErrorDomain,
+    NSPOSIXErrorDomain,
+    NSOSStatusErrorDomain,
+    NSMachErrorDomain,
+    NSUnderlyingErrorKey,
+    NSLocalizedDescriptionKey,
+    NSLocalizedFailureReasonErrorKey,
+    NSLocalizedRecoverySuggestionErrorKey,
+    NSDebugDescriptionErrorKey,
+    NSGenericException,
+    NSRangeException,
+    NSInvalidArgumentException,
+    NSInternalInconsistencyException,
+    NSMallocException
+);
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use objc2::ClassType;
+
+    use super::{Constant, Text};
+
+    #[test]
+    fn a_constant_string_is_laid_out_as_every_string() {
+        let offset = |name| Text::class().instance_variable(name).map(|variable| variable.offset().cast_unsigned());
+        assert_eq!(offset(c"NSString_ivars"), Some(offset_of!(Constant, bytes)));
+        assert_eq!(offset(c"NSString_drop_flag"), Some(offset_of!(Constant, whole)));
+    }
 }
