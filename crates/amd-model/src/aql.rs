@@ -1,7 +1,8 @@
 //! The processor of AQL packets: takes them from the ring in order, checks them, and starts dispatches.
 //!
-//! A dispatch leaves the ring when it starts, any other packet when it has retired. The processor then writes into the slot
-//! what no packet holds, with an invalid header, so that a slot that is not written again is noticed.
+//! A packet stays in its slot until it retires: the waves of a dispatch read theirs. The processor then writes into the slot
+//! what no packet holds, with an invalid header, so that a slot that is not written again is noticed. The read index goes
+//! on once all earlier packets have retired too.
 //!
 //! Formats: HSA "Platform System Architecture Specification" 2.9 (packets), and ROCr's headers for the vendor's packet that
 //! names an indirect buffer.
@@ -18,6 +19,7 @@ use crate::topology::COMPUTE_UNITS;
 use crate::trace::Traced;
 use crate::violation::{PacketFault, PublicationFault, Violation, Want};
 use crate::words::{aligned, zero};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 /// Bytes of a packet.
@@ -74,8 +76,7 @@ enum Work {
 /// A dispatch that runs.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    index: u64,
-    header: u16,
+    packet: Packet,
     dispatch: Dispatch,
     groups: [u32; 3],
     /// Work-groups that have begun.
@@ -84,13 +85,16 @@ pub(crate) struct Flight {
     stores: Cache,
     launched: u64,
     arguments: Vec<u8>,
-    signal: u64,
 }
 
 /// The processor of one queue.
 #[derive(Debug, Default)]
 pub(crate) struct AqlState {
     head: Option<Head>,
+    /// The next packet to take.
+    next: u64,
+    /// Packets that have retired before an earlier one.
+    retired: BTreeSet<u64>,
     pub(crate) flights: Vec<Flight>,
     /// What dispatches stored and no packet released.
     pub(crate) unreleased: Cache,
@@ -143,7 +147,7 @@ impl AqlState {
             .iter()
             .find(|flight| !flight.arguments.is_empty() && hit(flight.dispatch.kernarg, flight.arguments.len() as u64));
         if let Some(flight) = flight {
-            return Some((flight.index, "arguments"));
+            return Some((flight.packet.index, "arguments"));
         }
         let head = self.head.as_ref()?;
         match &head.work {
@@ -234,7 +238,7 @@ impl Core {
 
     pub(crate) fn aql_readiness(&self, queue: &Queue, aql: &AqlState) -> Readiness {
         let Some(head) = &aql.head else {
-            return if queue.read < queue.rung { Readiness::Ready } else { Readiness::Not };
+            return if aql.next < queue.rung { Readiness::Ready } else { Readiness::Not };
         };
         if head.packet.barrier() && !aql.flights.is_empty() {
             return Readiness::Not;
@@ -265,19 +269,22 @@ impl Core {
     pub(crate) fn aql_head(&mut self, queue: &mut Queue) -> Result<(), Stop> {
         let Processor::Aql(aql) = &mut queue.processor else { return Ok(()) };
         let Some(mut head) = aql.head.take() else {
-            let packet = self.slot(queue, queue.read)?;
+            queue.at = aql.next;
+            aql.next += 1;
+            let packet = self.slot(queue, queue.at)?;
             let work = self.check(queue, &packet)?;
             queue.delay = self.draw_delay();
             let Processor::Aql(aql) = &mut queue.processor else { return Ok(()) };
             aql.head = Some(Head { packet, work, acquired: false });
             return Ok(());
         };
+        queue.at = head.packet.index;
         if !std::mem::replace(&mut head.acquired, true) {
             self.acquire(queue.gpu, acquire_scope(head.packet.header()));
         }
         let ids = (queue.gpu, queue.id);
         match head.work {
-            Work::Dispatch(dispatch) => return self.launch(queue, &head.packet, *dispatch),
+            Work::Dispatch(dispatch) => return self.launch(queue, head.packet, *dispatch),
             Work::Barrier { signals, .. } => {
                 for signal in signals.into_iter().filter(|&signal| signal != 0) {
                     self.signal(queue.gpu, signal)?;
@@ -307,7 +314,7 @@ impl Core {
         }
     }
 
-    /// Takes a packet out of the ring: its slot is poisoned, and the read index goes on.
+    /// Takes a packet out of the ring: its slot is poisoned, and the read index goes on if no earlier packet is left.
     fn retire(&mut self, queue: &mut Queue, packet: &Packet) -> Result<(), Stop> {
         if self.slot(queue, packet.index)?.bytes != packet.bytes {
             return Err(Stop::Publication(PublicationFault::Changed));
@@ -316,7 +323,11 @@ impl Core {
         let head = u32::from_le_bytes([INVALID as u8, 0, POISON, POISON]);
         found.raw.u32(found.at).store(head, Ordering::Release);
         found.raw.write(found.at + 4, &[POISON; PACKET - 4]);
-        queue.read = packet.index + 1;
+        let Processor::Aql(aql) = &mut queue.processor else { return Ok(()) };
+        aql.retired.insert(packet.index);
+        while aql.retired.remove(&queue.read) {
+            queue.read += 1;
+        }
         Ok(self.put64(queue.gpu, queue.read_pointer, queue.read)?)
     }
 
@@ -470,25 +481,24 @@ impl Core {
         }
     }
 
-    fn launch(&mut self, queue: &mut Queue, packet: &Packet, dispatch: Dispatch) -> Result<(), Stop> {
+    fn launch(&mut self, queue: &mut Queue, packet: Packet, dispatch: Dispatch) -> Result<(), Stop> {
         let mut arguments = vec![0; dispatch.descriptor.kernarg_bytes as usize];
         self.bytes(queue.gpu, dispatch.kernarg, &mut arguments)?;
+        let index = packet.index;
         let flight = Flight {
-            index: packet.index,
-            header: packet.header(),
+            packet,
             groups: dispatch.groups(),
             begun: 0,
             running: Vec::new(),
             stores: Cache::default(),
             launched: self.now,
             arguments,
-            signal: packet.signal(),
             dispatch,
         };
         let Processor::Aql(aql) = &mut queue.processor else { return Ok(()) };
         aql.flights.push(flight);
-        self.traced(Traced::Launched { queue: queue.id, index: packet.index });
-        self.retire(queue, packet)
+        self.traced(Traced::Launched { queue: queue.id, index });
+        Ok(())
     }
 
     /// Moves one work-group of a dispatch.
@@ -540,12 +550,13 @@ impl Core {
                 }
                 Ok(())
             }
-            Err(fault) => Err(wave_stop(id, flight.index, &fault, tripped)),
+            Err(fault) => Err(wave_stop(id, flight.packet.index, &fault, tripped)),
         }
     }
 
     /// A dispatch has ended: its stores are released, and its signal is told.
     fn land(&mut self, queue: &mut Queue, flight: Flight) -> Result<(), Stop> {
+        queue.at = flight.packet.index;
         let mut now = vec![0; flight.arguments.len()];
         self.bytes(queue.gpu, flight.dispatch.kernarg, &mut now)?;
         if now != flight.arguments {
@@ -555,9 +566,10 @@ impl Core {
         if let Processor::Aql(aql) = &mut queue.processor {
             aql.unreleased.absorb(flight.stores);
         }
-        self.release(queue, release_scope(flight.header));
-        self.traced(Traced::Ended { queue: queue.id, index: flight.index });
-        self.complete((queue.gpu, queue.id), flight.signal)
+        self.release(queue, release_scope(flight.packet.header()));
+        self.traced(Traced::Ended { queue: queue.id, index: queue.at });
+        self.complete((queue.gpu, queue.id), flight.packet.signal())?;
+        self.retire(queue, &flight.packet)
     }
 }
 

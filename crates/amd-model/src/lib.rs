@@ -22,6 +22,8 @@ mod scheduler;
 mod sdma;
 mod shader;
 mod state;
+#[cfg(test)]
+mod tests;
 mod topology;
 mod trace;
 mod violation;

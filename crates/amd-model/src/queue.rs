@@ -28,8 +28,10 @@ pub(crate) struct Queue {
     pub(crate) slot: usize,
     /// How far work is published by doorbells: packets (AQL) or bytes (SDMA).
     pub(crate) rung: u64,
-    /// How far the processor has taken packets out of the ring.
+    /// How far packets have retired: what the read index says.
     pub(crate) read: u64,
+    /// The packet that its processor worked on last.
+    pub(crate) at: u64,
     /// The highest write index that was seen.
     pub(crate) written: u64,
     /// A fault or a reset has stopped it.
@@ -55,13 +57,8 @@ impl Queue {
         self.ring + index * self.unit() % self.size
     }
 
-    /// Whether published work is left, or runs.
+    /// Whether published work has not retired.
     pub(crate) fn busy(&self) -> bool {
-        !self.stopped
-            && (self.read < self.rung
-                || match &self.processor {
-                    Processor::Aql(aql) => !aql.flights.is_empty(),
-                    Processor::Sdma(_) => false,
-                })
+        !self.stopped && self.read < self.rung
     }
 }

@@ -134,7 +134,7 @@ impl Core {
     /// What an engine's fault does: it is reported as the hardware and the kernel do, and kept as a violation.
     fn stopped(&mut self, id: u32, stop: Stop) {
         let Some(queue) = self.queues.get(&id) else { return };
-        let (gpu, index, gpu_id) = (queue.gpu, queue.read, self.gpus[queue.gpu].id);
+        let (gpu, index, gpu_id) = (queue.gpu, queue.at, self.gpus[queue.gpu].id);
         let exception = match stop {
             Stop::Access(Miss { va, want, mapped }) => {
                 self.violate(Violation::Access { gpu_id, queue: id, va, want, mapped });
@@ -299,7 +299,7 @@ impl Core {
     fn blocked(&self) -> Vec<Violation> {
         let waiting = self.queues.values().filter(|queue| !queue.stopped).filter_map(|queue| {
             let Readiness::Blocked(Blocked { va, holds, wants }) = self.readiness(queue) else { return None };
-            Some(Violation::Deadlock { queue: queue.id, index: queue.read, va, holds, wants })
+            Some(Violation::Deadlock { queue: queue.id, index: queue.at, va, holds, wants })
         });
         waiting.collect()
     }

@@ -107,6 +107,7 @@ impl Core {
     /// Moves the head of the ring.
     pub(crate) fn sdma_head(&mut self, queue: &mut Queue) -> Result<(), Stop> {
         let Processor::Sdma(sdma) = &mut queue.processor else { return Ok(()) };
+        queue.at = queue.read;
         if sdma.words.is_empty() {
             let words = self.sdma_take(queue)?;
             self.sdma_check(queue, &words)?;

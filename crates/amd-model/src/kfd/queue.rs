@@ -68,6 +68,7 @@ pub(super) fn create(machine: &Machine, value: &mut CreateQueue) -> Answer {
             slot,
             rung: 0,
             read: 0,
+            at: 0,
             written: 0,
             stopped: false,
             delay: 0,
