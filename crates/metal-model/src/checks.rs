@@ -38,7 +38,8 @@ use crate::jit::llvm::{Machine, Module, Value};
 use crate::jit::translate;
 use crate::kernel::Checks;
 use bounds::{Bounds, Memory};
-use build::{Build, alignment, has_attribute};
+pub(crate) use build::alignment;
+use build::{Build, has_attribute};
 
 /// The checks themselves, inlined at each access, and what they call.
 ///

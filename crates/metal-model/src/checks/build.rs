@@ -282,7 +282,7 @@ pub(super) fn incoming<'c>(phi: Value<'c>) -> Vec<(Value<'c>, Block)> {
 }
 
 /// The alignment that a load, a store or an atomic operation states.
-pub(super) fn alignment(instruction: Value<'_>) -> u64 {
+pub(crate) fn alignment(instruction: Value<'_>) -> u64 {
     u64::from(llvm!(LLVMGetAlignment(instruction.raw())))
 }
 
