@@ -37,8 +37,6 @@ pub use self::descriptors::{
     MTLFunctionConstant, MTLFunctionConstantValues, MTLIndirectCommandBufferDescriptor, MTLPointerType,
     MTLResidencySetDescriptor, MTLStructType, MTLType,
 };
-#[cfg(test)]
-pub(crate) use self::library::stub_library;
 pub(crate) use self::{
     buffer::BufferState,
     command_buffer::CommandBuffer,

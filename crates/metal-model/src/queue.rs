@@ -1,8 +1,7 @@
 //! What runs command buffers: queues, what is recorded, the threads that run it, and those that tell of it.
 //!
 //! Nothing of this module knows Objective-C messages; the classes of `metal` check a program's messages and record
-//! [`pass::Pass`]es into a [`work::Work`], which a [`Queue`] runs once it is committed. Kernels are behind the trait
-//! [`code::Code`].
+//! [`pass::Pass`]es into a [`work::Work`], which a [`Queue`] runs once it is committed.
 //!
 //! # Order
 //!
@@ -17,7 +16,6 @@
 //! machine's [`crate::machine::Handlers`] say. Kernels run on the machine's workers. A thread of the model has an autorelease
 //! pool around each thing it does. A panic on one ends the process with its message.
 
-pub(crate) mod code;
 mod courier;
 #[expect(unsafe_code, reason = "it reads and writes the memory of buffers")]
 mod execute;
@@ -29,6 +27,7 @@ pub(crate) mod work;
 
 use std::{
     collections::VecDeque,
+    mem,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -129,7 +128,12 @@ impl Queue {
 
     /// The queue's object is gone: its threads end once they have nothing to do.
     pub(crate) fn close(&self) {
-        self.state.lock().closed = true;
+        let sets = {
+            let mut state = self.state.lock();
+            state.closed = true;
+            mem::take(&mut state.sets)
+        };
+        drop(sets);
         self.changed.notify_all();
         self.courier.close();
     }

@@ -224,10 +224,6 @@ define_class!(
 );
 
 impl CommandBuffer {
-    pub(crate) fn work(&self) -> &Arc<Work> {
-        &self.ivars().work
-    }
-
     fn machine(&self) -> &Machine {
         self.ivars().queue.machine()
     }

@@ -17,15 +17,14 @@ use super::{
 };
 use crate::{
     container::{self, FunctionKind},
-    kernel::{CompileError, Constants},
+    kernel::{self, CompileError, Constants},
     machine::{Machine, What},
     protocol::{MTLDevice, MTLFunction, MTLFunctionType, MTLLibrary, MTLLibraryError, MTLLibraryType},
-    queue::code::Source,
 };
 
 /// What a library's object holds.
 pub(crate) struct LibraryVariables {
-    source: Arc<dyn Source>,
+    source: container::Library,
     device: Retained<Device>,
     label: Mutex<Option<String>>,
 }
@@ -86,7 +85,7 @@ define_class!(
 
         #[unsafe(method_id(functionNames))]
         fn function_names(&self) -> Retained<NSArray<NSString>> {
-            let names: Vec<_> = self.ivars().source.names().iter().map(|name| NSString::from_str(name)).collect();
+            let names: Vec<_> = self.ivars().source.names().map(NSString::from_str).collect();
             NSArray::from_retained_slice(&names)
         }
 
@@ -121,7 +120,7 @@ impl Library {
 
 /// What a function is.
 pub(crate) struct FunctionFacts {
-    pub(crate) source: Arc<dyn Source>,
+    pub(crate) source: container::Library,
     pub(crate) name: String,
     pub(crate) kind: FunctionKind,
     pub(crate) constants: Constants,
@@ -182,7 +181,7 @@ define_class!(
         fn constants(&self) -> Retained<NSDictionary<NSString, MTLFunctionConstant>> {
             let facts = &self.ivars().facts;
             let constants =
-                facts.source.reflect(&facts.name).map(|reflection| reflection.constants).unwrap_or_default();
+                kernel::reflect(&facts.source, &facts.name).map(|reflection| reflection.constants).unwrap_or_default();
             let machine = self.device_object().machine();
             let names: Vec<_> = constants.iter().map(|constant| NSString::from_str(&constant.name)).collect();
             let objects: Vec<_> = constants
@@ -232,23 +231,8 @@ pub(crate) fn open(
     }
     let library = container::Library::open(Arc::new(Data(data.to_vec())))
         .map_err(|why| errors::library(MTLLibraryError::Unsupported, &format!("the data is no library: {why}")))?;
-    Ok(library_of(device, Arc::new(library)))
-}
-
-/// The object of a library of these functions.
-fn library_of(device: &Device, source: Arc<dyn Source>) -> Retained<ProtocolObject<dyn MTLLibrary>> {
-    let variables = LibraryVariables { source, device: again(device), label: Mutex::new(None) };
-    ProtocolObject::from_retained(create!(Library, device.machine(), variables))
-}
-
-/// A library of functions of this process.
-#[cfg(test)]
-pub(crate) fn stub_library(
-    device: &ProtocolObject<dyn MTLDevice>,
-    stubs: crate::queue::code::Stubs,
-) -> Retained<ProtocolObject<dyn MTLLibrary>> {
-    let device = super::concrete::<Device>(device.as_ref()).expect("a device of the model");
-    library_of(device, Arc::new(stubs))
+    let variables = LibraryVariables { source: library, device: again(device), label: Mutex::new(None) };
+    Ok(ProtocolObject::from_retained(create!(Library, device.machine(), variables)))
 }
 
 /// Metal's error of what the compiler says.

@@ -19,10 +19,10 @@ use super::{
     library::{FunctionFacts, refused},
 };
 use crate::{
+    kernel::Kernel,
     machine::{Machine, What},
     metadata::{Access, ArgumentKind, Space},
     protocol::{MTLAllocation, MTLComputePipelineState, MTLDevice, MTLLibraryError, MTLPipelineOption},
-    queue::code::Code,
 };
 
 /// A buffer that a kernel uses.
@@ -42,7 +42,7 @@ pub(crate) struct PipelineFacts {
     life: Life,
     pub(crate) machine: Machine,
     pub(crate) name: String,
-    pub(crate) code: Arc<dyn Code>,
+    pub(crate) code: Kernel,
     pub(crate) max_threads: usize,
     pub(crate) static_memory: usize,
     pub(crate) indirect: bool,
@@ -179,7 +179,7 @@ pub(crate) fn compile(plan: &Plan) -> Result<Made, Retained<NSError>> {
     let _compiling = Compiling(&tally.compiling);
     std::thread::sleep(machine.0.config.compile_time);
     let function = &plan.function;
-    let code = function.source.compile(&function.name, &function.constants, &machine.0.config.compile);
+    let code = Kernel::compile(&function.source, &function.name, &function.constants, &machine.0.config.compile);
     let code = code.map_err(|why| refused(&why))?;
     tally.compiled.fetch_add(1, Ordering::Relaxed);
     let facts = facts(plan, code)?;
@@ -199,11 +199,11 @@ impl Drop for Compiling<'_> {
 }
 
 /// What the pipeline of a plan is.
-fn facts(plan: &Plan, code: Arc<dyn Code>) -> Result<PipelineFacts, Retained<NSError>> {
+fn facts(plan: &Plan, code: Kernel) -> Result<PipelineFacts, Retained<NSError>> {
     let machine = plan.device.machine();
     let config = &machine.0.config;
     let name = &plan.function.name;
-    let reflection = code.reflection();
+    let reflection = code.reflection().clone();
     let static_memory = reflection.static_threadgroup_bytes as usize;
     if static_memory > config.threadgroup_memory {
         let why = format!(
