@@ -247,7 +247,7 @@ impl Cache {
         self.flush(|piece, bytes, _| {
             // What is no longer mapped had its lines taken out; what is not writable has no dirty ones.
             if let Ok(found) = space.reach(gpu, piece.line + piece.at as u64, Want::Write) {
-                found.raw.write(found.at, bytes);
+                found.write(bytes);
             }
         });
     }
@@ -275,7 +275,7 @@ impl Cache {
         for line in inside {
             self.flush_line(line, &mut |piece, bytes: &[u8], _| {
                 if let Ok(found) = space.reach(gpu, piece.line + piece.at as u64, Want::Write) {
-                    found.raw.write(found.at, bytes);
+                    found.write(bytes);
                 }
             });
             self.lines.remove(&line);
@@ -288,7 +288,7 @@ fn pass_on(space: &Space, gpu: usize, l2: &mut Cache, piece: Piece, bytes: &[u8]
     if found.cached {
         l2.put(piece, bytes, writer);
     } else {
-        found.raw.write(found.at, bytes);
+        found.write(bytes);
     }
 }
 
@@ -299,34 +299,49 @@ fn line_of(raw: &Raw, at: usize, piece: Piece) -> [u8; LINE as usize] {
     line
 }
 
-/// Reads a piece through a cache in front of memory. Whether a byte came from the cache that has been there since before
-/// `since`, and memory holds another.
+/// What a read through a cache found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// What memory holds.
+    Fresh,
+    /// Bytes that were in the cache since before the work began, where memory holds others.
+    Stale,
+    /// Bytes that the host wrote through the window, and did not flush, are not among it.
+    Unflushed,
+}
+
+/// Reads a piece through a cache in front of memory.
 pub(crate) fn read_through(
     cache: &mut Cache,
     (space, gpu): (&Space, usize),
     piece: Piece,
     bytes: &mut [u8],
     (want, now, since): (Want, u64, u64),
-) -> Result<bool, Miss> {
+) -> Result<Found, Miss> {
     let found = space.reach(gpu, piece.line + piece.at as u64, want)?;
     if !found.cached {
         found.raw.read(found.at, bytes);
-        return Ok(false);
+        return Ok(Found::Fresh);
+    }
+    if found.unflushed(piece.len) {
+        found.raw.read(found.at, bytes);
+        cache.overlay(piece, bytes);
+        return Ok(Found::Unflushed);
     }
     let (hit, filled) = cache.get(piece, bytes);
     if hit == Hit::Missed {
         cache.fill(piece.line, &line_of(found.raw, found.at, piece), now);
         cache.get(piece, bytes);
-        return Ok(false);
+        return Ok(Found::Fresh);
     }
     if filled >= since {
-        return Ok(false);
+        return Ok(Found::Fresh);
     }
     let mut current = [0; LINE as usize];
     let current = &mut current[..piece.len];
     found.raw.read(found.at, current);
     cache.overlay(piece, current);
-    Ok(current != bytes)
+    Ok(if current == bytes { Found::Fresh } else { Found::Stale })
 }
 
 #[cfg(test)]

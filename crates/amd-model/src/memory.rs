@@ -12,6 +12,7 @@ use crate::kfd::abi;
 use crate::raw::{Pages, Raw};
 use crate::violation::Want;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 /// What a memory's bytes are.
 #[derive(Debug)]
@@ -42,8 +43,57 @@ pub(crate) struct Memory {
     pub(crate) used: u32,
     /// Where the render node maps it.
     pub(crate) offset: u64,
-    /// Whether the host has mapped it.
-    pub(crate) window: bool,
+    /// What the host sees of the GPU's own memory, and writes.
+    pub(crate) window: Option<Window>,
+}
+
+/// The host's view of a GPU's own memory. What the host writes there reaches the memory once it is flushed; what the GPU
+/// writes is seen at once.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// What the host has mapped.
+    pub(crate) pages: Pages,
+    /// What the pages held when they and the memory were last the same.
+    same: Pages,
+}
+
+impl Window {
+    pub(crate) fn new(size: u64) -> Result<Self, i32> {
+        Ok(Self { pages: Pages::new(size as usize)?, same: Pages::new(size as usize)? })
+    }
+
+    fn write(&self, at: usize, bytes: &[u8]) {
+        self.same.raw().write(at, bytes);
+        self.pages.raw().write(at, bytes);
+    }
+
+    /// Brings what the host wrote to the memory.
+    fn flush(&self, memory: &Raw) {
+        let (pages, same) = (self.pages.raw(), self.same.raw());
+        for at in (0..memory.len()).step_by(8) {
+            let (now, then) = (pages.u64(at).load(Ordering::Acquire), same.u64(at).load(Ordering::Relaxed));
+            if now == then {
+                continue;
+            }
+            for (byte, (now, then)) in now.to_le_bytes().into_iter().zip(then.to_le_bytes()).enumerate() {
+                if now != then {
+                    memory.write(at + byte, &[now]);
+                    same.write(at + byte, &[now]);
+                }
+            }
+        }
+    }
+
+    /// Whether the host wrote bytes that are not flushed.
+    fn differs(&self, at: usize, len: usize) -> bool {
+        let (mut now, mut then) = ([0; 128], [0; 128]);
+        (0..len).step_by(128).any(|from| {
+            let n = (len - from).min(128);
+            self.pages.raw().read(at + from, &mut now[..n]);
+            self.same.raw().read(at + from, &mut then[..n]);
+            now[..n] != then[..n]
+        })
+    }
 }
 
 impl Memory {
@@ -57,6 +107,17 @@ impl Memory {
             Backing::Pages(pages) => Some(pages.raw()),
             Backing::Host(raw) => Some(raw),
             Backing::Doorbells | Backing::Registers => None,
+        }
+    }
+
+    /// Sets all bytes.
+    pub(crate) fn fill(&self, bytes: &[u8], len: usize) {
+        let Some(raw) = self.raw() else { return };
+        for at in (0..len.min(raw.len())).step_by(bytes.len()) {
+            raw.write(at, bytes);
+            if let Some(window) = &self.window {
+                window.write(at, bytes);
+            }
         }
     }
 
@@ -86,6 +147,31 @@ pub(crate) struct Reach<'a> {
     /// How many bytes are there from the address on.
     pub(crate) len: u64,
     pub(crate) cached: bool,
+    window: Option<&'a Window>,
+}
+
+impl Reach<'_> {
+    /// Writes, as an engine does: the host sees it too.
+    pub(crate) fn write(&self, bytes: &[u8]) {
+        self.raw.write(self.at, bytes);
+        if let Some(window) = self.window {
+            window.write(self.at, bytes);
+        }
+    }
+
+    /// Shows the host what an atomic changed.
+    pub(crate) fn show(&self, len: usize) {
+        if let Some(window) = self.window {
+            let mut bytes = [0; 8];
+            self.raw.read(self.at, &mut bytes[..len]);
+            window.write(self.at, &bytes[..len]);
+        }
+    }
+
+    /// Whether the host wrote some of these bytes and did not flush them.
+    pub(crate) fn unflushed(&self, len: usize) -> bool {
+        self.window.is_some_and(|window| window.differs(self.at, len))
+    }
 }
 
 /// All allocations.
@@ -150,6 +236,15 @@ impl Space {
             .sum()
     }
 
+    /// Brings what the host wrote through the window of a GPU to its memory.
+    pub(crate) fn flush(&self, gpu: usize) {
+        for memory in self.by_va.values().filter(|memory| memory.gpu == gpu) {
+            if let (Some(window), Some(raw)) = (&memory.window, memory.raw()) {
+                window.flush(raw);
+            }
+        }
+    }
+
     /// What a GPU finds at an address.
     pub(crate) fn reach(&self, gpu: usize, va: u64, want: Want) -> Result<Reach<'_>, Miss> {
         let miss = |mapped| Miss { va, want, mapped };
@@ -159,7 +254,8 @@ impl Space {
             return Err(miss(true));
         }
         let at = va - memory.va;
-        Ok(Reach { raw, at: at as usize, len: memory.size - at, cached: memory.cached() })
+        let window = memory.window.as_ref();
+        Ok(Reach { raw, at: at as usize, len: memory.size - at, cached: memory.cached(), window })
     }
 
     /// Whether a GPU may do so with all of a range; the first address where it may not.

@@ -254,7 +254,7 @@ impl Core {
     /// Stores a word beside the caches.
     fn store32(&mut self, gpu: usize, va: u64, word: u32) -> Result<(), Miss> {
         let found = self.space.reach(gpu, va, Want::Write)?;
-        found.raw.write(found.at, &word.to_le_bytes());
+        found.write(&word.to_le_bytes());
         Ok(())
     }
 }

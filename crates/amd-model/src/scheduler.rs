@@ -135,6 +135,7 @@ impl Core {
     fn stopped(&mut self, id: u32, stop: Stop) {
         let Some(queue) = self.queues.get(&id) else { return };
         let (gpu, index, gpu_id) = (queue.gpu, queue.at, self.gpus[queue.gpu].id);
+        self.gpus[gpu].evicted |= matches!(stop, Stop::Access(_) | Stop::Tripped(..));
         let exception = match stop {
             Stop::Access(Miss { va, want, mapped }) => {
                 self.violate(Violation::Access { gpu_id, queue: id, va, want, mapped });
@@ -182,9 +183,7 @@ impl Core {
         caches.gl0.iter_mut().chain(&mut caches.scalar).for_each(Cache::clear);
         caches.code.invalidate();
         for memory in self.space.iter().filter(|memory| memory.gpu == gpu && memory.flags & abi::FLAG_VRAM != 0) {
-            if let Some(raw) = memory.raw() {
-                raw.fill(LOST);
-            }
+            memory.fill(&[LOST; 4096], usize::MAX);
         }
     }
 
@@ -216,8 +215,9 @@ impl Core {
         found.into_iter().for_each(|violation| self.violate(violation));
     }
 
-    /// Hears the doorbells.
+    /// Hears the doorbells, and before each the flush of the window that came before it.
     fn hear(&mut self) {
+        self.flush();
         let ids = self.queues.values().filter(|queue| !queue.stopped).map(|queue| queue.id);
         let ids: Vec<u32> = ids.collect();
         for id in ids {
@@ -231,6 +231,7 @@ impl Core {
                 continue;
             }
             let value = doorbell.swap(SILENT, Ordering::AcqRel);
+            self.flush();
             if self.faults.lose_doorbells > 0 {
                 self.faults.lose_doorbells -= 1;
                 continue;
@@ -240,6 +241,17 @@ impl Core {
             self.queues.insert(id, queue);
             if let Err(stop) = heard {
                 self.stopped(id, stop);
+            }
+        }
+    }
+
+    /// Flushes the windows whose register was written.
+    fn flush(&mut self) {
+        for (place, gpu) in self.gpus.iter().enumerate() {
+            let register = gpu.registers.raw().u32(0);
+            // ORDERING: Acquire pairs with the driver's store of the register, behind what it wrote through the window.
+            if register.load(Ordering::Relaxed) != 0 && register.swap(0, Ordering::AcqRel) != 0 {
+                self.space.flush(place);
             }
         }
     }

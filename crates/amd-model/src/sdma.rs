@@ -6,7 +6,7 @@
 //!
 //! Formats: Linux' sdma_v6_0 packets and ROCr's sdma_registers.h.
 
-use crate::caches::{self, Cache, pieces};
+use crate::caches::{self, Cache, Found, pieces};
 use crate::memory::Miss;
 use crate::pm4::holds;
 use crate::queue::{Processor, Queue};
@@ -332,16 +332,20 @@ impl Core {
             return Ok(self.bytes(queue.gpu, va, block)?);
         }
         let Processor::Sdma(sdma) = &mut queue.processor else { return Ok(()) };
-        let mut stale = None;
+        let mut wrong = None;
         for piece in pieces(va, block.len()) {
             let part = &mut block[piece.from..piece.from + piece.len];
             let times = (Want::Read, self.now, u64::MAX - 1);
-            if caches::read_through(&mut sdma.cache, (&self.space, queue.gpu), piece, part, times)? {
-                stale.get_or_insert(piece.line + piece.at as u64);
+            match caches::read_through(&mut sdma.cache, (&self.space, queue.gpu), piece, part, times)? {
+                Found::Fresh => {}
+                found => wrong = wrong.or(Some((found, piece.line + piece.at as u64))),
             }
         }
-        if let Some(va) = stale {
-            self.violate(Violation::StaleRead { queue: queue.id, va, cache: "the copy engine's" });
+        let (queue, cache) = (queue.id, "the copy engine's");
+        match wrong {
+            Some((Found::Unflushed, va)) => self.violate(Violation::Unflushed { queue, va }),
+            Some((_, va)) => self.violate(Violation::StaleRead { queue, va, cache }),
+            None => {}
         }
         Ok(())
     }
@@ -354,7 +358,7 @@ impl Core {
             if found.cached && self.options.caches {
                 sdma.cache.put(piece, part, queue.id);
             } else {
-                found.raw.write(found.at, part);
+                found.write(part);
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Memory as a work-group of a dispatch sees it: the bus of the shader core, with the caches in front of it.
 
-use crate::caches::{self, Cache, Hit, LINE, Piece, pieces};
+use crate::caches::{self, Cache, Found, Hit, LINE, Piece, pieces};
 use crate::isa::{Access, AtomicOp, Bus, Caches, Fault, FaultKind, Scope};
 use crate::memory::{Miss, Space};
 use crate::violation::{Violation, Want};
@@ -61,8 +61,10 @@ impl ShaderBus<'_> {
     fn outer(&mut self, piece: Piece, bytes: &mut [u8], want: Want) -> Result<(), Miss> {
         let va = piece.line + piece.at as u64;
         let times = (want, self.now, self.launched);
-        if caches::read_through(self.l2, (self.space, self.gpu), piece, bytes, times)? {
-            self.stale(va, "L2");
+        match caches::read_through(self.l2, (self.space, self.gpu), piece, bytes, times)? {
+            Found::Fresh => {}
+            Found::Stale => self.stale(va, "L2"),
+            Found::Unflushed => self.found.push(Violation::Unflushed { queue: self.queue, va }),
         }
         if self.unreleased.has(piece.line) {
             let mut newer = [0; LINE as usize];
@@ -112,7 +114,7 @@ impl ShaderBus<'_> {
     /// Changes a word of memory that no cache holds.
     fn atomic_raw(&self, address: u64, apply: impl Fn(u64) -> u64, width: u32) -> Result<u64, Miss> {
         let found = self.space.reach(self.gpu, address, Want::Write)?;
-        Ok(if width == 4 {
+        let old = if width == 4 {
             let change = |old: u32| Some(apply(u64::from(old)) as u32);
             let word = found.raw.u32(found.at).fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
             u64::from(word.unwrap_or_else(|old| old))
@@ -120,7 +122,9 @@ impl ShaderBus<'_> {
             let word =
                 found.raw.u64(found.at).fetch_update(Ordering::AcqRel, Ordering::Acquire, |old| Some(apply(old)));
             word.unwrap_or_else(|old| old)
-        })
+        };
+        found.show(width as usize);
+        Ok(old)
     }
 }
 
@@ -165,7 +169,7 @@ impl Bus for ShaderBus<'_> {
                 self.stores.put(piece, part, self.queue);
                 self.gl0.update(piece, part);
             } else {
-                found.raw.write(found.at, part);
+                found.write(part);
             }
         }
         Ok(())

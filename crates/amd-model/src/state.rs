@@ -5,7 +5,7 @@ use crate::errno;
 use crate::events::Events;
 use crate::faults::Faults;
 use crate::kfd::abi;
-use crate::memory::Space;
+use crate::memory::{Backing, Space};
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::raw::{Pages, Place};
@@ -42,6 +42,8 @@ pub(crate) struct Gpu {
     /// The registers that flush the window.
     pub(crate) registers: Pages,
     pub(crate) caches: GpuCaches,
+    /// An access faulted: the kernel runs nothing more of this process on the GPU.
+    pub(crate) evicted: bool,
 }
 
 /// Addresses that the caller has mapped.
@@ -193,7 +195,15 @@ impl Core {
                 Some(pages) if place.len <= pages.raw().len() => unsafe { pages.map(place, 0) },
                 _ => refuse(self, "offset", offset, "the page of events that the kernel made"),
             },
-            File::Kfd => refuse(self, "offset", offset, "doorbells or the page of events"),
+            File::Kfd if offset >> 62 == 0 => {
+                let id = (offset >> abi::MMAP_GPU_SHIFT & 0xffff) as u32;
+                match self.gpu(id) {
+                    // SAFETY: the caller's promise.
+                    Some(gpu) if place.len == 4096 => unsafe { self.gpus[gpu].registers.map(place, 0) },
+                    _ => refuse(self, "offset", offset, "one page: a GPU's registers that flush its window"),
+                }
+            }
+            File::Kfd => refuse(self, "offset", offset, "doorbells, the page of events or a GPU's registers"),
             // SAFETY: the caller's promise.
             File::Render(gpu) => unsafe { self.map_memory(gpu, place, offset) },
         }
@@ -230,15 +240,12 @@ impl Core {
             });
             return Err(errno::EPERM);
         }
-        memory.window = memory.flags & abi::FLAG_VRAM != 0;
-        match &memory.backing {
+        match (&memory.window, &memory.backing) {
             // SAFETY: the caller's promise.
-            crate::memory::Backing::Pages(pages) => unsafe { pages.map(place, 0) },
+            (Some(window), _) => unsafe { window.pages.map(place, 0) },
             // SAFETY: the caller's promise.
-            crate::memory::Backing::Doorbells => unsafe { self.gpus[gpu].doorbells.map(place, 0) },
-            // SAFETY: the caller's promise.
-            crate::memory::Backing::Registers => unsafe { self.gpus[gpu].registers.map(place, 0) },
-            crate::memory::Backing::Host(_) => Err(errno::EINVAL),
+            (None, Backing::Pages(pages)) => unsafe { pages.map(place, 0) },
+            (None, _) => Err(errno::EINVAL),
         }
     }
 
@@ -286,6 +293,7 @@ impl Gpu {
             slots: vec![None; DOORBELLS],
             registers: pages(4096),
             caches: GpuCaches::default(),
+            evicted: false,
         }
     }
 }

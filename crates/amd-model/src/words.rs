@@ -46,6 +46,7 @@ impl Core {
     pub(crate) fn put64(&mut self, gpu: usize, va: u64, value: u64) -> Result<(), Miss> {
         let found = self.space.reach(gpu, va, Want::Write)?;
         found.raw.u64(found.at).store(value, Ordering::Release);
+        found.show(8);
         self.forget(gpu, va);
         Ok(())
     }
@@ -61,6 +62,7 @@ impl Core {
         let found = self.space.reach(gpu, va, Want::Write)?;
         // ORDERING: Release pairs with the driver's acquire load of its word; all that was written back is before it.
         let from = found.raw.u64(found.at).swap(value, Ordering::AcqRel);
+        found.show(8);
         self.forget(gpu, va);
         if value < from && !self.in_event_page(va) {
             self.violate(Violation::Fell { queue, va, from, to: value });
@@ -77,6 +79,7 @@ impl Core {
         let around = |core: &Self| core.word64(gpu, whole);
         let from = around(self)?;
         found.raw.u32(found.at).store(value, Ordering::Release);
+        found.show(4);
         self.forget(gpu, va);
         let to = around(self)?;
         self.traced(Traced::Stored { queue, va: whole, value: to });
@@ -88,6 +91,7 @@ impl Core {
         aligned("address", va, 8)?;
         let found = self.space.reach(gpu, va, Want::Write)?;
         let from = found.raw.u64(found.at).fetch_add(add, Ordering::AcqRel);
+        found.show(8);
         self.forget(gpu, va);
         self.traced(Traced::Stored { queue, va, value: from.wrapping_add(add) });
         Ok(from)

@@ -3,7 +3,7 @@
 use super::Answer;
 use super::abi::{self, AcquireVm, AllocMemory, FreeMemory, MapMemory};
 use crate::errno;
-use crate::memory::{Backing, Memory};
+use crate::memory::{Backing, Memory, Window};
 use crate::raw::{self, PAGE, Pages, Raw};
 use crate::state::{Core, File};
 use crate::violation::Violation;
@@ -85,41 +85,30 @@ pub(super) unsafe fn alloc(core: &mut Core, value: &mut AllocMemory) -> Answer {
     } else {
         Backing::Pages(Pages::new(size as usize)?)
     };
-    scrub(core, &backing);
+    let hidden = flags & abi::FLAG_VRAM == 0 || flags & abi::FLAG_PUBLIC == 0;
+    let window = if hidden { None } else { Some(Window::new(size)?) };
     value.handle = u64::from(value.gpu_id) << 32 | core.next_handle;
     core.next_handle += 1;
     let offset = core.next_offset;
     core.next_offset += size;
-    if !matches!(backing, Backing::Host(_)) {
-        value.mmap_offset = offset;
+    let of_gpu = u64::from(value.gpu_id & 0xffff) << abi::MMAP_GPU_SHIFT;
+    match backing {
+        Backing::Pages(_) => value.mmap_offset = offset,
+        Backing::Host(_) => {}
+        Backing::Doorbells => value.mmap_offset = abi::MMAP_DOORBELL | of_gpu,
+        Backing::Registers => value.mmap_offset = of_gpu,
     }
-    let handle = value.handle;
-    core.space.insert(Memory {
-        handle,
-        va,
-        size,
-        gpu,
-        flags,
-        backing,
-        mapped: Vec::new(),
-        used: 0,
-        offset,
-        window: false,
-    });
+    let (handle, mapped) = (value.handle, Vec::new());
+    let memory = Memory { handle, va, size, gpu, flags, backing, mapped, used: 0, offset, window };
+    if flags & abi::FLAG_VRAM != 0 {
+        // The kernel clears the host's pages, and promises nothing of the GPU's.
+        memory.fill(&core.rng.next().to_le_bytes(), SCRUBBED);
+    }
+    core.space.insert(memory);
     Ok(())
 }
 
-/// Bytes of new memory are not zeros: a driver that relies on them is found.
-fn scrub(core: &mut Core, backing: &Backing) {
-    let Backing::Pages(pages) = backing else { return };
-    let word = core.rng.next();
-    let len = pages.raw().len().min(SCRUBBED);
-    for at in (0..len).step_by(8) {
-        pages.raw().write(at, &word.to_le_bytes());
-    }
-}
-
-/// Bytes of a new memory that are not left zero.
+/// Bytes of a new memory of the GPU's that are not left zero.
 const SCRUBBED: usize = 64 * 1024;
 
 pub(super) fn free(core: &mut Core, value: &FreeMemory) -> Answer {

@@ -70,7 +70,8 @@ pub(super) fn create(machine: &Machine, value: &mut CreateQueue) -> Answer {
             read: 0,
             at: 0,
             written: 0,
-            stopped: false,
+            // The kernel makes it, and does not let it run.
+            stopped: core.gpus[gpu].evicted,
             delay: 0,
             stands_on,
             processor,

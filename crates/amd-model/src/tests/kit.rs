@@ -83,6 +83,7 @@ pub(super) struct Driver {
     pub kfd: i32,
     pub render: i32,
     pub gpu_id: u32,
+    registers: Mem,
 }
 
 /// The request of a call, as the kernel's header makes it.
@@ -95,9 +96,16 @@ impl Driver {
         let machine = builder.build();
         let (kfd, render) = (machine.open("/dev/kfd").unwrap(), machine.open("/dev/dri/renderD128").unwrap());
         let gpu_id = machine.gpu_id(0);
-        let driver = Self { machine, kfd, render, gpu_id };
+        let mut driver = Self { machine, kfd, render, gpu_id, registers: Mem { va: 0, len: 4096, handle: 0 } };
         let mut acquire = abi::AcquireVm { drm_fd: render as u32, gpu_id };
         driver.call(abi::IN, 0x15, &mut acquire).unwrap();
+        driver.registers.va = driver.reserve(4096);
+        let flags = abi::FLAG_MMIO_REMAP | abi::FLAG_WRITABLE | abi::FLAG_COHERENT;
+        let offset = driver.try_alloc(driver.registers.va, 4096, flags).unwrap().mmap_offset;
+        // PROT_READ, PROT_WRITE; MAP_SHARED, MAP_FIXED.
+        // SAFETY: it replaces the reservation made above.
+        let at = unsafe { driver.machine.mmap(driver.registers.va as usize, 4096, 3, 0x11, Some(kfd), offset) };
+        assert_eq!(at, Ok(driver.registers.va as usize));
         driver
     }
 
@@ -146,7 +154,13 @@ impl Driver {
     pub(super) fn zeroed(&self, len: u64, flags: u32) -> Mem {
         let mem = self.alloc(len, flags);
         (0..mem.len / 8).for_each(|i| mem.word(i * 8).store(0, Ordering::Relaxed));
+        self.flush();
         mem
+    }
+
+    /// Flushes what was written through the window.
+    pub(super) fn flush(&self) {
+        self.registers.half(0).store(1, Ordering::Release);
     }
 
     fn mapping(&self, number: u32, mem: Mem) -> Result<(), i32> {

@@ -30,6 +30,7 @@ fn a_dispatch_and_the_end_of_its_pipe_run_and_raise_a_word() {
         let (x, y, word) = (driver.alloc(4096, memory), driver.alloc(4096, memory), driver.zeroed(4096, SHARED));
         put_floats(x, (0..1000).map(|i| i as f32));
         put_floats(y, (0..1000).map(|_| 0.5));
+        driver.flush();
         let arguments = add_arguments(&driver, x, y, 1000).va;
         let (kernel, groups, threads) = (image.kernel("add"), 4, 256);
         queue.push(&Launch { header: DISPATCH, kernel, arguments, groups, threads, group_bytes: 0 }.packet());
