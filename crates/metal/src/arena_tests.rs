@@ -71,7 +71,7 @@ impl Random {
 #[test]
 fn random_work_never_shares_a_byte_and_an_empty_arena_holds_all_that_it_says() {
     for seed in 1..200 {
-        let mut random = Random(seed * 0x9E37_79B9_7F4A_7C15);
+        let mut random = Random(u64::wrapping_mul(seed, 0x9E37_79B9_7F4A_7C15));
         let blocks = 1 + random.below(40);
         let (mut arena, mut oracle) = (Arena::new(blocks * BLOCK), Oracle::new(blocks as usize));
         for _ in 0..2000 {

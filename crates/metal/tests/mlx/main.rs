@@ -17,7 +17,6 @@ mod wheel;
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 
 use objc2::runtime::ProtocolObject;
 use rig::{Buffer, Device, Image, RefSpec, Run, read, write};
@@ -27,16 +26,12 @@ use rig_metal::{Encoder, Entry, Metal};
 
 use case::{Argument, Case, Grid};
 
-/// The device and the library on it, which all tests share; `None` where the wheel is not to be had.
-fn library() -> Option<&'static (Device, Image)> {
-    static LIBRARY: OnceLock<Option<(Device, Image)>> = OnceLock::new();
-    let open = || {
-        let path = wheel::library().inspect_err(|why| println!("{why}")).ok()?;
-        let device = rig::open(rig_metal::gpu(0)).unwrap();
-        let image = device.load(&std::fs::read(path).unwrap()).unwrap();
-        Some((device, image))
-    };
-    LIBRARY.get_or_init(open).as_ref()
+/// A device of the test's own, and the library on it; `None` where the wheel is not to be had.
+fn library() -> Option<(Device, Image)> {
+    let path = wheel::library().inspect_err(|why| println!("{why}")).ok()?;
+    let device = rig::open(rig_metal::gpu(0)).unwrap();
+    let image = device.load(&std::fs::read(path).unwrap()).unwrap();
+    Some((device, image))
 }
 
 /// Runs the cases and compares each with numpy's result; prints the largest errors.
@@ -51,7 +46,7 @@ fn run(cases: Vec<Case>) {
         Err(why) => return println!("{why}"),
     };
     for (case, expected) in cases.iter().zip(&expected) {
-        let worst = case.check(&answer(device, image, case), expected);
+        let worst = case.check(&answer(&device, &image, case), expected);
         println!("{}: {worst:.2} roundings at most, of {}", case.name, case.roundings);
     }
 }
