@@ -118,14 +118,21 @@ fn sweep(arguments: &Arguments) -> Result<(), String> {
 
 fn print(outcomes: &[(&str, Outcome)], elapsed: Duration) {
     let all = outcomes.len();
-    let failed = |step| outcomes.iter().filter(|(_, outcome)| outcome.failed.as_ref().is_some_and(|(at, _)| *at == step)).count();
+    let failed = |step| {
+        outcomes.iter().filter(|(_, outcome)| outcome.failed.as_ref().is_some_and(|(at, _)| *at == step)).count()
+    };
     let loaded = all - failed("load");
     println!("tried {all}: {loaded} load, {} compile, in {elapsed:.1?}", loaded - failed("compile"));
     let mut times: Vec<_> = outcomes.iter().map(|(_, outcome)| outcome.took).collect();
     times.sort_unstable();
     if let Some(worst) = times.last() {
         let at = |part: usize| times[all * part / 100];
-        println!("a function: median {:.1?}, 90th percentile {:.1?}, 99th {:.1?}, worst {worst:.1?}", at(50), at(90), at(99));
+        println!(
+            "a function: median {:.1?}, 90th percentile {:.1?}, 99th {:.1?}, worst {worst:.1?}",
+            at(50),
+            at(90),
+            at(99)
+        );
     }
     let mut reasons = BTreeMap::<&str, (usize, &str)>::new();
     for (name, outcome) in outcomes {

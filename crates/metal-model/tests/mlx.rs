@@ -47,7 +47,15 @@ fn fetch() -> Result<PathBuf, String> {
     }
     let draft = folder.join(format!("fetch-{}", std::process::id()));
     let mut pip = Command::new("pip");
-    pip.args(["download", "mlx-metal==0.32.4", "--only-binary=:all:", "--platform", "macosx_14_0_arm64", "--no-deps", "-d"]);
+    pip.args([
+        "download",
+        "mlx-metal==0.32.4",
+        "--only-binary=:all:",
+        "--platform",
+        "macosx_14_0_arm64",
+        "--no-deps",
+        "-d",
+    ]);
     run_command(pip.arg(&draft))?;
     let wheel = fs::read_dir(&draft).map_err(|why| why.to_string())?.filter_map(Result::ok).map(|entry| entry.path());
     let wheel = wheel.into_iter().find(|path| path.extension().is_some_and(|end| end == "whl"));
@@ -121,7 +129,8 @@ fn try_run(kernel: &Kernel, groups: [u32; 3], threads: [u32; 3], buffers: &mut [
         *to = buffer.bound();
     }
     let resident = Residency::default();
-    let dispatch = Dispatch { groups, threads, grid: None, buffers: &bound, threadgroup: &[0; 31], resident: &resident };
+    let dispatch =
+        Dispatch { groups, threads, grid: None, buffers: &bound, threadgroup: &[0; 31], resident: &resident };
     kernel.dispatch(&dispatch, &WORKERS)
 }
 
@@ -292,9 +301,8 @@ fn a_matrix_product_of_whole_and_ragged_tiles() {
             Buffer::new(&[0_i64]),
         ];
         run(&gemm, [tiles_n as u32, tiles_m as u32, 1], [32, 2, 2], &mut buffers);
-        let want = (0..m * n).map(|at| {
-            (0..k).map(|inner| f64::from(a[at / n * k + inner]) * f64::from(b[inner * n + at % n])).sum()
-        });
+        let want = (0..m * n)
+            .map(|at| (0..k).map(|inner| f64::from(a[at / n * k + inner]) * f64::from(b[inner * n + at % n])).sum());
         let error = error(&buffers[3].values::<f32>(), want);
         assert!(error < 1e-5, "{m} {n} {k}: {error}");
     }

@@ -28,6 +28,9 @@ pub(crate) type ThreadEntry = unsafe extern "C" fn(*const GroupContext, u32, u32
 /// The machine code of the threads of a group, one after the other: the group, and its place in the grid.
 pub(crate) type GroupEntry = unsafe extern "C" fn(*const GroupContext, u32, u32, u32);
 
+/// Answers whether the threads of all groups up to a place stay in bounds.
+pub(crate) type Proof = unsafe extern "C" fn(*const GroupContext, u32, u32, u32) -> bool;
+
 /// Why a run of fibers came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {

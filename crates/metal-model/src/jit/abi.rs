@@ -104,11 +104,3 @@ pub struct ThreadContext {
 
 /// Where [`ThreadContext::lane`] lies.
 pub const THREAD_LANE: usize = offset_of!(ThreadContext, lane);
-/// Where [`ThreadContext::simdgroup`] lies.
-pub const THREAD_SIMDGROUP: usize = offset_of!(ThreadContext, simdgroup);
-/// Where [`ThreadContext::index`] lies.
-pub const THREAD_INDEX: usize = offset_of!(ThreadContext, index);
-/// Where [`ThreadContext::lanes`] lies.
-pub const THREAD_LANES: usize = offset_of!(ThreadContext, lanes);
-/// Where [`ThreadContext::group`] lies.
-pub const THREAD_GROUP: usize = offset_of!(ThreadContext, group);

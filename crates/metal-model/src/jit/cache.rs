@@ -13,8 +13,8 @@ use super::compile::{Form, Object};
 
 /// What the file starts with: a kind and a version.
 const MAGIC: [u8; 8] = *b"rigmtlo1";
-/// Magic, hash, form, tables.
-const HEADER: usize = 8 + 32 + 2;
+/// Magic, hash, form, tables, proved.
+const HEADER: usize = 8 + 32 + 3;
 
 fn path(folder: &Path, key: &[u8; 32]) -> PathBuf {
     let name: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -33,13 +33,14 @@ pub(crate) fn take(folder: &Path, key: &[u8; 32]) -> Option<Object> {
         1 => Form::Fibers,
         _ => return None,
     };
-    Some(Object { form, tables: *content.get(1)? != 0, code: bytes.get(HEADER..)?.to_vec() })
+    let (tables, proved) = (*content.get(1)? != 0, *content.get(2)? != 0);
+    Some(Object { form, tables, proved, code: bytes.get(HEADER..)?.to_vec() })
 }
 
 /// Keeps an object. A folder that cannot be written keeps nothing: the next compile is as slow as this one.
 pub(crate) fn keep(folder: &Path, key: &[u8; 32], object: &Object) {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let mut content = vec![u8::from(object.form == Form::Fibers), u8::from(object.tables)];
+    let mut content = vec![u8::from(object.form == Form::Fibers), u8::from(object.tables), u8::from(object.proved)];
     content.extend_from_slice(&object.code);
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&Sha256::digest(&content));

@@ -7,10 +7,10 @@ use sha2::{Digest, Sha256};
 use super::guard::guarded;
 use super::llvm::{Context, Machine, Module};
 use super::metadata::{self, Facts};
-use super::{bitcode, cache, entry, specialize};
+use super::{bitcode, cache, entry, prove, specialize};
 use crate::checks;
 use crate::container::Library;
-use crate::kernel::{CompileError, CompileOptions, Constants, Effort};
+use crate::kernel::{Checks, CompileError, CompileOptions, Constants, Effort};
 use crate::metadata::Reflection;
 use crate::prelude::ModuleOptions;
 
@@ -30,6 +30,8 @@ pub(crate) struct Object {
     pub(crate) form: Form,
     /// Whether it lists constant variables that the kernel may reach.
     pub(crate) tables: bool,
+    /// Whether it has a loop without checks, and the proof that allows it.
+    pub(crate) proved: bool,
 }
 
 /// What a compile answers.
@@ -121,12 +123,19 @@ fn object(
     specialize::prelude(module, machine, &module_options).map_err(unsupported)?;
     specialize::forget_aliasing(kernel, module.context());
     let meets = specialize::number_sites(kernel);
+    let proved = !meets
+        && options.checks == Checks::Instrumented
+        && options.effort == Effort::Full
+        && match prove::second(module, machine, facts).map_err(failed)? {
+            Some(second) => module.link(second).map(|()| true).map_err(failed)?,
+            None => false,
+        };
     let tables = specialize::bias_tables(module, machine).map_err(failed)?;
     let params = kernel.params();
     let text = if meets {
         entry::fiber_thread(facts, &params)
     } else {
-        entry::group_loop(facts, &params, entry::GROUP_ENTRY, specialize::KERNEL)
+        entry::group_loop(facts, &params, entry::GROUP_ENTRY, specialize::KERNEL, "")
     };
     let entry = module.context().parse_text(&text.map_err(unsupported)?).map_err(failed)?;
     entry.retarget(machine);
@@ -144,5 +153,5 @@ fn object(
     module.run_passes(passes, machine).map_err(failed)?;
     let code = module.object(machine).map_err(failed)?;
     let form = if meets { Form::Fibers } else { Form::Loop };
-    Ok(Object { code, form, tables })
+    Ok(Object { code, form, tables, proved })
 }

@@ -77,7 +77,7 @@ fn pointers(text: &mut String, facts: &Facts<'_>, params: &[Value<'_>]) -> Resul
 }
 
 /// The values of a built-in, by axis.
-fn builtin(builtin: Builtin) -> [&'static str; 3] {
+pub(super) fn builtin(builtin: Builtin) -> [&'static str; 3] {
     match builtin {
         Builtin::ThreadPositionInGrid => ["global_x", "global_y", "global_z"],
         Builtin::ThreadgroupPositionInGrid => ["place_x", "place_y", "place_z"],
@@ -168,16 +168,42 @@ fn thread(text: &mut String, facts: &Facts<'_>, params: &[Value<'_>], kernel: &s
     Ok(())
 }
 
+/// The greatest values of what threads are handed, for the proof: `%global_x` and so on are those of the last thread.
+pub(super) fn greatest(text: &mut String) {
+    shared(text);
+    for letter in ["x", "y", "z"] {
+        let _ = write!(
+            text,
+            "  %local_{letter} = add i32 %threads_{letter}, -1\n\
+             \x20 %global_{letter} = add nuw i32 %first_{letter}, %local_{letter}\n"
+        );
+    }
+    let last_lane = LANES - 1;
+    let _ = write!(
+        text,
+        "  %linear = add i32 %all, -1\n  %lane = or i32 0, {last_lane}\n  %simdgroup = lshr i32 %linear, 5\n\
+         \x20 %quad_lane = or i32 0, 3\n  %quad = lshr i32 %linear, 2\n  %width = or i32 0, {LANES}\n  %zero = or i32 0, 0\n"
+    );
+}
+
 fn declaration(params: &[Value<'_>], kernel: &str) -> String {
     let kinds: Vec<_> = params.iter().map(|parameter| parameter.kind().text()).collect();
     format!("declare void @{kernel}({})\n", kinds.join(", "))
 }
 
-/// The loop over the threads of a group.
-pub(crate) fn group_loop(facts: &Facts<'_>, params: &[Value<'_>], name: &str, kernel: &str) -> Result<String, String> {
+/// The loop over the threads of a group, a function with these attributes.
+pub(crate) fn group_loop(
+    facts: &Facts<'_>,
+    params: &[Value<'_>],
+    name: &str,
+    kernel: &str,
+    attributes: &str,
+) -> Result<String, String> {
     let mut text = declaration(params, kernel);
-    let _ =
-        writeln!(text, "define void @{name}(ptr noalias %group, i32 %place_x, i32 %place_y, i32 %place_z) {{\nentry:");
+    let _ = writeln!(
+        text,
+        "define void @{name}(ptr noalias %group, i32 %place_x, i32 %place_y, i32 %place_z) {attributes} {{\nentry:"
+    );
     shared(&mut text);
     pointers(&mut text, facts, params)?;
     text.push_str(

@@ -27,11 +27,12 @@ use llvm_sys::linker::LLVMLinkModules2;
 use llvm_sys::prelude::*;
 use llvm_sys::target::{
     LLVMABISizeOfType, LLVMDisposeTargetData, LLVMGetModuleDataLayout, LLVMInitializeX86AsmPrinter,
-    LLVMInitializeX86Target, LLVMInitializeX86TargetInfo, LLVMInitializeX86TargetMC, LLVMOffsetOfElement, LLVMSetModuleDataLayout,
+    LLVMInitializeX86Target, LLVMInitializeX86TargetInfo, LLVMInitializeX86TargetMC, LLVMOffsetOfElement,
+    LLVMSetModuleDataLayout,
 };
 use llvm_sys::target_machine::*;
 use llvm_sys::transforms::pass_builder::*;
-use llvm_sys::{LLVMDiagnosticSeverity, LLVMLinkage, LLVMOpcode, LLVMTypeKind, LLVMUnnamedAddr};
+use llvm_sys::{LLVMDiagnosticSeverity, LLVMLinkage, LLVMOpcode, LLVMTypeKind};
 
 /// Calls one function of LLVM's C API with handles of this module.
 macro_rules! llvm {
@@ -157,10 +158,6 @@ impl Context {
 
     pub(crate) fn raw(&self) -> LLVMContextRef {
         self.raw
-    }
-
-    pub(crate) fn string_attribute(&self, name: &str) -> LLVMAttributeRef {
-        llvm!(LLVMCreateStringAttribute(self.raw, name.as_ptr().cast(), name.len() as u32, c"".as_ptr(), 0))
     }
 
     pub(crate) fn enum_attribute(&self, name: &str) -> LLVMAttributeRef {
@@ -321,11 +318,6 @@ impl<'c> Module<'c> {
     pub(crate) fn bitcode(&self) -> Vec<u8> {
         take_buffer(llvm!(LLVMWriteBitcodeToMemoryBuffer(self.raw)))
     }
-
-    /// The module as text, to look at.
-    pub(crate) fn text(&self) -> String {
-        take_message(llvm!(LLVMPrintModuleToString(self.raw)))
-    }
 }
 
 /// The bytes of a buffer of LLVM's, which is taken over.
@@ -450,10 +442,6 @@ impl<'c> Value<'c> {
         llvm!(LLVMSetSection(self.raw, c"".as_ptr()));
     }
 
-    pub(crate) fn set_unnamed(self) {
-        llvm!(LLVMSetUnnamedAddress(self.raw, LLVMUnnamedAddr::LLVMGlobalUnnamedAddr));
-    }
-
     pub(crate) fn initializer(self) -> Option<Self> {
         Self::maybe(llvm!(LLVMGetInitializer(self.raw)))
     }
@@ -461,10 +449,6 @@ impl<'c> Value<'c> {
     pub(crate) fn set_initializer(self, value: Self) {
         llvm!(LLVMSetInitializer(self.raw, value.raw));
         llvm!(LLVMSetExternallyInitialized(self.raw, 0));
-    }
-
-    pub(crate) fn set_constant(self, constant: bool) {
-        llvm!(LLVMSetGlobalConstant(self.raw, i32::from(constant)));
     }
 
     /// The type that a global holds, or a function's type.
@@ -543,10 +527,6 @@ impl<'c> Value<'c> {
         llvm!(LLVMSetOperand(self.raw, at, value.raw));
     }
 
-    pub(crate) fn erase_instruction(self) {
-        llvm!(LLVMInstructionEraseFromParent(self.raw));
-    }
-
     pub(crate) fn forget_metadata(self, kind: u32) {
         llvm!(LLVMSetMetadata(self.raw, kind, ptr::null_mut()));
     }
@@ -579,14 +559,6 @@ impl<'c> Value<'c> {
             return None;
         }
         Some(llvm!(LLVMConstIntGetSExtValue(self.raw)))
-    }
-
-    /// Says of a load that what it reads does not change.
-    pub(crate) fn set_invariant(self, context: &'c Context) {
-        let kind = context.metadata_kind("invariant.load");
-        let node = llvm!(LLVMMDNodeInContext2(context.raw, ptr::null_mut(), 0));
-        let node = llvm!(LLVMMetadataAsValue(context.raw, node));
-        llvm!(LLVMSetMetadata(self.raw, kind, node));
     }
 
     pub(crate) fn int(kind: Type<'c>, value: u64) -> Self {
@@ -638,11 +610,6 @@ impl<'c> Value<'c> {
         let mut raw = vec![ptr::null_mut(); llvm!(LLVMGetMDNodeNumOperands(self.raw)) as usize];
         llvm!(LLVMGetMDNodeOperands(self.raw, raw.as_mut_ptr()));
         Some(raw.into_iter().map(Self::maybe).collect())
-    }
-
-    /// The value as IR text.
-    pub(crate) fn text(self) -> String {
-        take_message(llvm!(LLVMPrintValueToString(self.raw)))
     }
 }
 

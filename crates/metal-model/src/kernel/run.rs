@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Dispatch, Violation};
-use crate::fiber::{Code, Ended, GroupEntry, ThreadEntry};
+use crate::fiber::{Code, Ended, GroupEntry, Proof, ThreadEntry};
 use crate::jit;
 use crate::jit::abi::{self, GroupContext, SLOTS};
 use crate::jit::compile::{Compiled, Form};
@@ -45,7 +45,8 @@ struct Instance {
 
 #[derive(Clone, Copy, Debug)]
 enum Entry {
-    Loop(GroupEntry),
+    /// With checks; and without, where the proof holds.
+    Loop(GroupEntry, Option<(Proof, GroupEntry)>),
     Fibers(Code),
 }
 
@@ -65,9 +66,8 @@ impl Instance {
         let linked = Linked::new(&object.code)?;
         let entry = match object.form {
             Form::Loop => {
-                let address = linked.address(jit::GROUP_ENTRY)?;
-                // SAFETY: the object defines this name as a function of this type (`jit::entry`).
-                Entry::Loop(unsafe { std::mem::transmute::<usize, GroupEntry>(address) })
+                let checked = group_entry(&linked, jit::GROUP_ENTRY)?;
+                Entry::Loop(checked, if object.proved { Some(proved(&linked)?) } else { None })
             }
             Form::Fibers => {
                 let address = linked.address(jit::THREAD_ENTRY)?;
@@ -80,6 +80,20 @@ impl Instance {
         let tables = if object.tables { tables(&linked)? } else { Vec::new() };
         Ok(Self { entry, tables, linked })
     }
+}
+
+fn group_entry(linked: &Linked, name: &str) -> Result<GroupEntry, String> {
+    let address = linked.address(name)?;
+    // SAFETY: the object defines this name as a function of this type (`jit::entry`).
+    Ok(unsafe { std::mem::transmute::<usize, GroupEntry>(address) })
+}
+
+/// The loop without checks, and the proof that allows it.
+fn proved(linked: &Linked) -> Result<(Proof, GroupEntry), String> {
+    let address = linked.address(jit::PROOF)?;
+    // SAFETY: the object defines this name as a function of this type (`jit::prove`).
+    let proof = unsafe { std::mem::transmute::<usize, Proof>(address) };
+    Ok((proof, group_entry(linked, jit::PROVED_ENTRY)?))
 }
 
 /// The list of constant variables in linked code: how many there are, then each one's host address and bytes.
@@ -210,6 +224,9 @@ fn template(dispatch: &Dispatch<'_>) -> GroupContext {
     }
 }
 
+/// The loop with checks; and the one without, where the proof holds.
+type Entries = (GroupEntry, Option<(Proof, GroupEntry)>);
+
 /// A dispatch that runs.
 struct Run {
     kernel: Arc<Inner>,
@@ -274,7 +291,12 @@ impl Run {
         }
     }
 
-    fn run_loop(&self, entry: GroupEntry, context: &mut GroupContext, worker: &mut Worker, reaching: &Reaching<'_>) {
+    /// Runs groups by the loop over their threads: the one without checks where the proof holds for the whole grid, or
+    /// for the group.
+    fn run_loop(&self, entries: Entries, context: &mut GroupContext, worker: &mut Worker, reaching: &Reaching<'_>) {
+        let (checked, proved) = entries;
+        let all =
+            proved.is_some_and(|(proof, _)| self.holds(proof, context, self.template.groups.map(|axis| axis - 1)));
         while let Some(groups) = self.take() {
             let mut work = || {
                 for number in groups.clone() {
@@ -283,8 +305,12 @@ impl Run {
                     if context.threads.contains(&0) {
                         continue;
                     }
+                    let entry = match proved {
+                        Some((proof, entry)) if all || self.holds(proof, context, context.group) => entry,
+                        _ => checked,
+                    };
                     // SAFETY: the entry is the kernel's, which `run` keeps linked; the context is this worker's; what
-                    // the kernel reaches is mapped (invariant 3).
+                    // the kernel reaches is mapped (invariant 3), and is checked here or was proved above.
                     unsafe { entry(context, x, y, z) };
                 }
             };
@@ -294,6 +320,12 @@ impl Run {
                 Err(why) => self.host_failure(why),
             }
         }
+    }
+
+    /// Whether no thread of the groups up to a place leaves its buffers.
+    fn holds(&self, proof: Proof, context: &GroupContext, [x, y, z]: [u32; 3]) -> bool {
+        // SAFETY: the proof is the kernel's, which `run` keeps linked; it reads what it has proved to be in reach.
+        unsafe { proof(context, x, y, z) }
     }
 
     fn run_fibers(&self, code: Code, context: &mut GroupContext, worker: &mut Worker, reaching: &Reaching<'_>) {
@@ -332,7 +364,7 @@ impl Work for Run {
         let reaching = Reaching::new(&self.reach, &instance.tables);
         let _flushing = Flushing::new(self.kernel.compiled.flush_denormals);
         match instance.entry {
-            Entry::Loop(entry) => self.run_loop(entry, &mut context, worker, &reaching),
+            Entry::Loop(checked, proved) => self.run_loop((checked, proved), &mut context, worker, &reaching),
             Entry::Fibers(code) => self.run_fibers(code, &mut context, worker, &reaching),
         }
         worker.threadgroup = storage;
