@@ -161,11 +161,11 @@ fn begin(active: &mut Active) {
 
 /// The command buffer has completed: its handlers are told, its place is free, what it kept is released.
 fn complete(active: Active) {
-    let Active { work, object, passes, failed, .. } = active;
+    let Active { work, object, passes, reach, failed, .. } = active;
     let machine = work.queue.machine.clone();
     pause(&machine, machine.0.config.delay);
     machine.0.gate.await_completion();
-    drop(passes);
+    drop((passes, reach));
     let completed = {
         let mut state = work.state.lock();
         // Times of one queue never run backwards, nor stand still.
