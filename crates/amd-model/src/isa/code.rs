@@ -49,7 +49,7 @@ impl Code {
             _ => self.page(number),
         };
         let slot = (pc % PAGE / 4) as usize;
-        if self.pages[place].at[slot] == 0 || pc % 4 != 0 {
+        if self.pages[place].at[slot] == 0 || !pc.is_multiple_of(4) {
             self.decode(place, slot, pc, bus)?;
         }
         let page = &self.pages[place];
@@ -68,7 +68,7 @@ impl Code {
 
     #[cold]
     fn decode(&mut self, place: usize, slot: usize, pc: u64, bus: &mut dyn Bus) -> Result<(), Missing> {
-        if pc % 4 != 0 {
+        if !pc.is_multiple_of(4) {
             return Err((FaultKind::Misaligned { address: pc, access: Access::Fetch, align: 4 }, [0; WORDS], 0));
         }
         let inst = fetch(|n| bus.fetch(pc + 4 * n as u64))?;

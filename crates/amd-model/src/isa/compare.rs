@@ -1,10 +1,11 @@
 //! VOPC: comparisons in each lane, to a mask of lanes (v_cmp) or to exec (v_cmpx).
 
 use super::LANES;
-use super::float::{from_half, signals};
+use super::float::signals;
 use super::inst::{Inst, Row, Shape, row, shape};
 use super::vector::modified;
 use super::wave::{EXEC, Wave};
+use std::cmp::Ordering;
 
 /// Takes the mask of what `f` says of both sources' values.
 fn compare<T: Copy>(w: &mut Wave, i: &Inst, exec: bool, values: [[T; LANES]; 2], f: impl Fn(T, T) -> bool) {
@@ -14,7 +15,7 @@ fn compare<T: Copy>(w: &mut Wave, i: &Inst, exec: bool, values: [[T; LANES]; 2],
 }
 
 fn f16(w: &Wave, i: &Inst) -> [[f32; LANES]; 2] {
-    [0, 1].map(|n| w.source(i, n).map(|a| modified(i, n, from_half((a >> (i.op_sel >> n & 1) * 16) as u16))))
+    [w.half_float(i, 0), w.half_float(i, 1)]
 }
 
 fn f32(w: &Wave, i: &Inst) -> [[f32; LANES]; 2] {
@@ -26,7 +27,7 @@ fn f64(w: &Wave, i: &Inst) -> [[f64; LANES]; 2] {
 }
 
 fn u16(w: &Wave, i: &Inst) -> [[u16; LANES]; 2] {
-    [0, 1].map(|n| w.source(i, n).map(|a| (a >> (i.op_sel >> n & 1) * 16) as u16))
+    [0, 1].map(|n| w.source(i, n).map(|a| (a >> (16 * (i.op_sel >> n & 1))) as u16))
 }
 
 fn i16(w: &Wave, i: &Inst) -> [[i16; LANES]; 2] {
@@ -71,7 +72,7 @@ macro_rules! floats {
                 compare(w, i, $exec, $type(w, i), |a, b| a > b);
             }),
             row($base + 5, concat!($prefix, "_lg_", $name), $shape, |w, i| {
-                compare(w, i, $exec, $type(w, i), |a, b| a < b || a > b);
+                compare(w, i, $exec, $type(w, i), |a, b| a.partial_cmp(&b).is_some_and(Ordering::is_ne));
             }),
             row($base + 6, concat!($prefix, "_ge_", $name), $shape, |w, i| {
                 compare(w, i, $exec, $type(w, i), |a, b| a >= b);
@@ -83,22 +84,22 @@ macro_rules! floats {
                 compare(w, i, $exec, $type(w, i), |a, b| a.partial_cmp(&b).is_none());
             }),
             row($base + 9, concat!($prefix, "_nge_", $name), $shape, |w, i| {
-                compare(w, i, $exec, $type(w, i), |a, b| !(a >= b));
+                compare(w, i, $exec, $type(w, i), |a, b| a.partial_cmp(&b).is_none_or(Ordering::is_lt));
             }),
             row($base + 10, concat!($prefix, "_nlg_", $name), $shape, |w, i| {
-                compare(w, i, $exec, $type(w, i), |a, b| !(a < b || a > b));
+                compare(w, i, $exec, $type(w, i), |a, b| a.partial_cmp(&b).is_none_or(Ordering::is_eq));
             }),
             row($base + 11, concat!($prefix, "_ngt_", $name), $shape, |w, i| {
-                compare(w, i, $exec, $type(w, i), |a, b| !(a > b));
+                compare(w, i, $exec, $type(w, i), |a, b| a.partial_cmp(&b).is_none_or(Ordering::is_le));
             }),
             row($base + 12, concat!($prefix, "_nle_", $name), $shape, |w, i| {
-                compare(w, i, $exec, $type(w, i), |a, b| !(a <= b));
+                compare(w, i, $exec, $type(w, i), |a, b| a.partial_cmp(&b).is_none_or(Ordering::is_gt));
             }),
             row($base + 13, concat!($prefix, "_neq_", $name), $shape, |w, i| {
                 compare(w, i, $exec, $type(w, i), |a, b| a != b);
             }),
             row($base + 14, concat!($prefix, "_nlt_", $name), $shape, |w, i| {
-                compare(w, i, $exec, $type(w, i), |a, b| !(a < b));
+                compare(w, i, $exec, $type(w, i), |a, b| a.partial_cmp(&b).is_none_or(Ordering::is_ge));
             }),
             row($base + 15, concat!($prefix, "_t_", $name), $shape, |w, i| {
                 compare(w, i, $exec, $type(w, i), |_, _| true)

@@ -13,6 +13,9 @@ use super::wave::{LITERAL, VCC, VECTOR, top};
 /// The most words that an instruction takes.
 pub(super) const WORDS: usize = 3;
 
+/// What VOP1 and VOP2 have and VOP3 has no form of.
+pub(super) const SHORT: [&str; 4] = ["v_fmamk_f32", "v_fmaak_f32", "v_swap_b32", "v_readfirstlane_b32"];
+
 /// Decodes the instruction that begins with these words; the words past its end may be anything.
 ///
 /// # Errors
@@ -39,7 +42,28 @@ pub(super) fn decode(words: [u32; WORDS]) -> Result<Inst, FaultKind> {
         _ => Err(FaultKind::Unknown),
     }?;
     inst.vectors = inst.vectors.max(vectors(&inst));
+    halves(&inst)?;
     Ok(inst)
+}
+
+/// Refuses what has other meanings for operands of 16 bits than are done here: registers from v128 on in short encodings,
+/// which are high halves, and float constants of integers.
+fn halves(inst: &Inst) -> Result<(), FaultKind> {
+    if !inst.row.name.contains("16") {
+        return Ok(());
+    }
+    let short = matches!(inst.format, Format::Vop1 | Format::Vop2 | Format::Vopc);
+    let mut sources = (0..3).filter(|&n| inst.takes16(n)).map(|n| inst.src[n]);
+    let narrow = sources.clone().any(|source| source >= VECTOR + 128)
+        || inst.row.name.starts_with("v_cvt_f16") && inst.dst >= 128
+        || inst.row.name == "v_not_b16" && inst.dst >= 128;
+    if short && narrow {
+        return Err(FaultKind::Unsupported { what: "high halves of registers in short encodings".to_owned() });
+    }
+    if !inst.row.name.ends_with("_f16") && sources.any(|source| (240..=248).contains(&source)) {
+        return Err(FaultKind::Unsupported { what: "a float constant of an integer of 16 bits".to_owned() });
+    }
+    Ok(())
 }
 
 /// Words that the instruction needs at least, before it is known whether a constant follows.
@@ -221,6 +245,9 @@ fn vop3(words: [u32; WORDS]) -> Result<Inst, FaultKind> {
         384..512 => find([&VOP1], code - 384),
         _ => find([&VOP3], code),
     }?;
+    if SHORT.contains(&row.name) {
+        return Err(FaultKind::Unknown);
+    }
     let scalar = matches!(row.shape.extra, Extra::CarryOut | Extra::CarryInOut);
     let mut inst = Inst::new(row, if scalar { Format::Vop3Sd } else { Format::Vop3 }, words);
     inst.len = 2;

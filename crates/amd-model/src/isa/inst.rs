@@ -171,6 +171,16 @@ impl Inst {
     }
 }
 
+impl Inst {
+    /// Whether source `n` has 16 bits.
+    pub(super) fn takes16(&self, n: usize) -> bool {
+        match self.row.name {
+            "v_mad_u32_u16" | "v_mad_i32_i16" => n < 2,
+            name => name.starts_with("v_") && ["_f16", "_i16", "_u16", "_b16"].iter().any(|end| name.ends_with(end)),
+        }
+    }
+}
+
 /// A shape without extras.
 pub(super) const fn shape(dst: u8, src: [u8; 3]) -> Shape {
     Shape { dst, src, extra: Extra::None }

@@ -175,10 +175,10 @@ pub(super) static SOP2: &[Row] = &[
     }),
     row(44, "s_mul_i32", W11, |w, i| w.set_scalar(i.dst, w.a(i).wrapping_mul(w.b(i)))),
     row(45, "s_mul_hi_u32", W11, |w, i| {
-        w.set_scalar(i.dst, (u64::from(w.a(i)) * u64::from(w.b(i)) >> 32) as u32);
+        w.set_scalar(i.dst, ((u64::from(w.a(i)) * u64::from(w.b(i))) >> 32) as u32);
     }),
     row(46, "s_mul_hi_i32", W11, |w, i| {
-        w.set_scalar(i.dst, (i64::from(w.a(i) as i32) * i64::from(w.b(i) as i32) >> 32) as u32);
+        w.set_scalar(i.dst, ((i64::from(w.a(i) as i32) * i64::from(w.b(i) as i32)) >> 32) as u32);
     }),
     row(48, "s_cselect_b32", W11, |w, i| w.set_scalar(i.dst, if w.scc { w.a(i) } else { w.b(i) })),
     row(49, "s_cselect_b64", W22, |w, i| w.set_scalar64(i.dst, if w.scc { w.a64(i) } else { w.b64(i) })),

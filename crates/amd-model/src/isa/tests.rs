@@ -6,3 +6,4 @@ mod faults;
 mod fixtures;
 mod kernels;
 mod kit;
+mod text;

@@ -32,7 +32,7 @@ pub(super) static VOP1: &[Row] = &[
         w.float_to_bits(i, |a| u32::from(float::half(mode.round64(), f64::from(a))));
     }),
     row(11, "v_cvt_f32_f16", V1, |w, i| {
-        let value = w.source(i, 0).map(|a| modified(i, 0, float::from_half(a as u16)));
+        let value = w.half_float(i, 0);
         w.write_float(i, value);
     }),
     row(12, "v_cvt_nearest_i32_f32", V1, |w, i| w.float_to_bits(i, |a| (a + 0.5).floor() as i32 as u32)),
@@ -108,7 +108,7 @@ pub(super) static VOP2: &[Row] =
         }),
         row(11, "v_mul_u32_u24", V11, |w, i| w.bits2(i, |a, b| (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff))),
         row(12, "v_mul_hi_u32_u24", V11, |w, i| {
-            w.bits2(i, |a, b| (u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff) >> 32) as u32);
+            w.bits2(i, |a, b| ((u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff)) >> 32) as u32);
         }),
         row(15, "v_min_f32", V11, |w, i| w.float2(i, minimum)),
         row(16, "v_max_f32", V11, |w, i| w.float2(i, maximum)),

@@ -140,9 +140,9 @@ pub(super) static VOP3: &[Row] = &[
     row(809, "v_min_f64", V22, |w, i| double2(w, i, f64::min)),
     row(810, "v_max_f64", V22, |w, i| double2(w, i, f64::max)),
     row(812, "v_mul_lo_u32", V11, |w, i| w.bits2(i, u32::wrapping_mul)),
-    row(813, "v_mul_hi_u32", V11, |w, i| w.bits2(i, |a, b| (u64::from(a) * u64::from(b) >> 32) as u32)),
+    row(813, "v_mul_hi_u32", V11, |w, i| w.bits2(i, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32)),
     row(814, "v_mul_hi_i32", V11, |w, i| {
-        w.bits2(i, |a, b| (i64::from(a as i32) * i64::from(b as i32) >> 32) as u32);
+        w.bits2(i, |a, b| ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32);
     }),
     row(828, "v_lshlrev_b64", V12, |w, i| shift(w, i, |a, b| b << (a & 63))),
     row(829, "v_lshrrev_b64", V12, |w, i| shift(w, i, |a, b| b >> (a & 63))),
@@ -196,7 +196,7 @@ fn joined(high: u32, low: u32) -> u64 {
 
 /// The half of a source that the instruction takes.
 pub(super) fn half(i: &Inst, source: usize, a: u32) -> u32 {
-    a >> (i.op_sel >> source & 1) * 16 & 0xffff
+    a >> (16 * (i.op_sel >> source & 1)) & 0xffff
 }
 
 /// Each byte of `c` picks a byte of `b` (0-3) or `a` (4-7), the sign of a half of them (8-11), or 0 or 0xff.

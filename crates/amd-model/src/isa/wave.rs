@@ -2,7 +2,7 @@
 
 use super::LANES;
 use super::fault::FaultKind;
-use super::float::Mode;
+use super::float::{self, Mode, Round};
 use super::inst::{Extra, Inst};
 
 /// A value of each lane.
@@ -123,6 +123,22 @@ impl Wave {
     pub(super) fn source(&self, inst: &Inst, i: usize) -> Lanes {
         let operand = inst.src[i];
         if operand >= VECTOR { self.v[usize::from(operand - VECTOR)] } else { [self.scalar(inst, operand); LANES] }
+    }
+
+    /// Source `i` as the f16 that the instruction's half of it is, its sign changed as the instruction says.
+    pub(super) fn half_float(&self, inst: &Inst, i: usize) -> [f32; LANES] {
+        let operand = inst.src[i];
+        let high = inst.op_sel >> i & 1 != 0;
+        let value = if (240..=248).contains(&operand) {
+            // A constant is an f16 too.
+            [float::half(Round::Even, f64::from(FLOATS[usize::from(operand) - 240])); LANES]
+        } else {
+            self.source(inst, i).map(|bits| if high { (bits >> 16) as u16 } else { bits as u16 })
+        };
+        value.map(|bits| {
+            let bits = if inst.abs >> i & 1 != 0 { bits & 0x7fff } else { bits };
+            float::from_half(bits ^ u16::from(inst.neg >> i & 1) << 15)
+        })
     }
 
     /// Source `i`, of 64 bits, in each lane.

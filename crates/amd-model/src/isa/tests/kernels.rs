@@ -38,7 +38,7 @@ fn ids_are_those_of_the_grid_in_three_axes() {
         for (i, place) in memory.read_words(out).chunks_exact(4).enumerate() {
             let i = i as u32;
             let [x, y, z] = [i % size[0], i / size[0] % size[1], i / size[0] / size[1]];
-            let group = x / threads[0] | (y / threads[1]) << 8 | (z / threads[2]) << 16;
+            let group = (x / threads[0]) | ((y / threads[1]) << 8) | ((z / threads[2]) << 16);
             assert_eq!(place, [x, y, z, group]);
         }
     }
@@ -327,7 +327,7 @@ fn integers(row: usize, a: u64, b: u64) -> u64 {
         8 => (a as i8 as u64).wrapping_add(u64::from(b as u16)).wrapping_add((b >> 16) as i16 as u64),
         9 => a.wrapping_sub(b).wrapping_add(a ^ b),
         10 => u64::from(low.reverse_bits()) | u64::from(low_b.swap_bytes()) << 32,
-        _ => (u128::from(a) * u128::from(b) >> 64) as u64,
+        _ => ((u128::from(a) * u128::from(b)) >> 64) as u64,
     }
 }
 

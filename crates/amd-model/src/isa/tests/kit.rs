@@ -159,10 +159,6 @@ impl Object {
         Self { base, image, symbols: symbols(elf) }
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
-        self.symbols.iter().filter_map(|(name, _)| name.strip_suffix(".kd"))
-    }
-
     /// The descriptor's address and bytes.
     pub(super) fn descriptor(&self, kernel: &str) -> (u64, [u8; 64]) {
         let name = format!("{kernel}.kd");
