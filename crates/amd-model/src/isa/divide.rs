@@ -85,9 +85,7 @@ pub(super) fn fixup(a: f32, b: f32, c: f32) -> f32 {
         f32::from_bits(0xffc0_0000)
     } else if b == 0.0 || c.is_infinite() {
         signed(f32::INFINITY)
-    } else if b.is_infinite() || c == 0.0 {
-        signed(0.0)
-    } else if exponent(c) - exponent(b) < -150 {
+    } else if b.is_infinite() || c == 0.0 || exponent(c) - exponent(b) < -150 {
         signed(0.0)
     } else if a.is_nan() {
         // The steps made an infinity of the quotient, and a NaN of its rest: it is past the largest.

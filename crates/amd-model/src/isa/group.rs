@@ -182,7 +182,7 @@ fn start(dispatch: &Dispatch, id: [u32; 3], number: u32, random: &mut Random) ->
     s[EXEC] = 0;
     let [width, height, _] = dispatch.workgroup;
     let items = dispatch.workgroup.iter().product::<u32>();
-    for lane in 0..LANES {
+    for (lane, first) in v[0].iter_mut().enumerate() {
         let item = number * LANES as u32 + lane as u32;
         let place = [item % width, item / width % height, item / width / height];
         let inside = (0..3).all(|axis| {
@@ -192,7 +192,7 @@ fn start(dispatch: &Dispatch, id: [u32; 3], number: u32, random: &mut Random) ->
         if item < items && inside {
             s[EXEC] |= 1 << lane;
         }
-        v[0][lane] = place[0] | place[1] << 10 | place[2] << 20;
+        *first = place[0] | place[1] << 10 | place[2] << 20;
     }
     let state = if s[EXEC] == 0 { State::Ended } else { State::Ready };
     let mode = Mode::of_rsrc1(descriptor.rsrc1);

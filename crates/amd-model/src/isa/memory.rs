@@ -61,7 +61,11 @@ fn word_of(bytes: &[u8]) -> u32 {
 }
 
 fn aligned(address: u64, align: u32, access: Access) -> Result<(), FaultKind> {
-    if address % u64::from(align) == 0 { Ok(()) } else { Err(FaultKind::Misaligned { address, access, align }) }
+    if address.is_multiple_of(u64::from(align)) {
+        Ok(())
+    } else {
+        Err(FaultKind::Misaligned { address, access, align })
+    }
 }
 
 /// How a load fills a register: bytes in memory, and what they become.

@@ -231,8 +231,8 @@ fn delay(value: u32, f: &mut Formatter<'_>) -> fmt::Result {
 fn waits(value: u32, f: &mut Formatter<'_>) -> fmt::Result {
     let counters = [("vmcnt", value >> 10 & 63, 63), ("expcnt", value & 7, 7), ("lgkmcnt", value >> 4 & 63, 63)];
     let all = counters.iter().all(|(_, count, most)| count == most);
-    let shown = counters.iter().filter(|(_, count, most)| all || count != most);
-    shown.map(|(name, count, _)| write!(f, " {name}({count})")).collect()
+    let mut shown = counters.iter().filter(|(_, count, most)| all || count != most);
+    shown.try_for_each(|(name, count, _)| write!(f, " {name}({count})"))
 }
 
 fn dependences(value: u32, f: &mut Formatter<'_>) -> fmt::Result {
@@ -249,8 +249,8 @@ fn dependences(value: u32, f: &mut Formatter<'_>) -> fmt::Result {
         return write!(f, " {value:#x}");
     }
     let all = counters.iter().all(|(_, count, most)| count == most);
-    let shown = counters.iter().filter(|(_, count, most)| all || count != most);
-    shown.map(|(name, count, _)| write!(f, " depctr_{name}({count})")).collect()
+    let mut shown = counters.iter().filter(|(_, count, most)| all || count != most);
+    shown.try_for_each(|(name, count, _)| write!(f, " depctr_{name}({count})"))
 }
 
 /// The part of a hardware register that the constant names.

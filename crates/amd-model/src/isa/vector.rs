@@ -124,7 +124,7 @@ pub(super) static VOP2: &[Row] =
         row(29, "v_xor_b32", V11, |w, i| w.bits2(i, |a, b| a ^ b)),
         row(30, "v_xnor_b32", V11, |w, i| w.bits2(i, |a, b| !(a ^ b))),
         row(32, "v_add_co_ci_u32", CARRY, |w, i| {
-            carry(w, i, true, |a, b, c| sum(a, b, c));
+            carry(w, i, true, sum);
         }),
         row(33, "v_sub_co_ci_u32", CARRY, |w, i| carry(w, i, true, difference)),
         row(34, "v_subrev_co_ci_u32", CARRY, |w, i| carry(w, i, true, |a, b, c| difference(b, a, c))),
