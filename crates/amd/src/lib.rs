@@ -1,1 +1,246 @@
 //! AMD GPUs for rig, through the interface of Linux's kernel driver.
+//!
+//! [`gpu`] opens one by its number, and [`count`] says how many there are. Images are code objects for gfx1100 (Radeon RX
+//! 7900), as clang, hipcc and others make them. Nothing of ROCm is needed, to build or to run: the driver opens `/dev/kfd` and
+//! the GPU's render node, and where they are missing the reason says so. The user must be in the group that owns them,
+//! often `render`.
+//!
+//! # How work runs
+//!
+//! A device is two queues on the GPU: a compute queue of AQL packets and a copy queue (SDMA). Launches run on the compute
+//! queue, and copies and memsets on the copy queue, but a large copy within the GPU's memory is a kernel on the compute
+//! queue. A submit writes packets into the rings' memory and rings the doorbells; it makes no call of the kernel's and allocates
+//! nothing. The last packet of a value writes the GPU's caches back and stores the value in the word, which is host memory.
+//! Where consecutive work runs on different queues, the later queue waits for a word that the earlier stores; so do waits
+//! for other devices' words.
+//!
+//! # Faults
+//!
+//! A memory fault, a hang and a reset lose the device with the kernel's words and the faulting address. The kernel then
+//! runs nothing more of the process on that GPU, so that no device opens on it again: a new process recovers. Devices on
+//! other GPUs go on.
+//!
+//! # Limits
+//!
+//! * gfx1100 alone; other chips are refused by their names.
+//! * Functions that keep private memory in a stack are refused, and so are those that need their runtime's services (printf,
+//!   malloc, device-side enqueue).
+//! * A GPU has one user in a process: rig and HIP cannot share one.
+//! * No fills. Parts of one submission run one after the other.
+//! * `fork` is not supported while a device is open.
+//!
+//! # Sources
+//!
+//! `linux/kfd_ioctl.h`; Linux's amdkfd, where it checks what it is given; LLVM's "User Guide for AMDGPU Backend"; the HSA
+//! platform system architecture; ROCR-Runtime's headers. `docs/amd.md` of the repository says what of this driver is shown by
+//! which test, and what only hardware can show.
+
+mod abi;
+mod aql;
+mod code;
+mod facts;
+mod fault;
+mod gpu;
+mod hal;
+mod kernel;
+mod kfd;
+mod limits;
+mod memory;
+mod msgpack;
+mod object;
+mod open;
+mod order;
+mod pm4;
+mod queue;
+mod raw;
+mod ring;
+mod sdma;
+mod sleep;
+mod spans;
+mod stop;
+mod sys;
+mod system;
+mod timeline;
+mod topology;
+mod work;
+
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
+use rig_edge::{
+    Code, Dma, Driver, EntryAnswer, Facts, Fault, ImageError, Location, Mapping, Memory, Part, PlanError, Room, Sleep,
+    Submitted, Word, Work,
+};
+
+pub use code::{Entry, Image};
+use gpu::Gpu;
+use limits::Limits;
+pub use memory::Region;
+#[cfg(all(unix, feature = "model"))]
+pub use open::on;
+pub use open::{GpuOpener, count, gpu};
+use order::Places;
+use queue::Own;
+use raw::Raw;
+use sleep::{Events, Sleepers};
+pub use system::System;
+use work::Hot;
+pub use work::Plan;
+
+/// A device on an AMD GPU.
+pub struct Amd {
+    gpu: Arc<Gpu>,
+    facts: Facts,
+    capability: Capability,
+    limits: Limits,
+    word: &'static Word,
+    places: Places,
+    /// What the hot calls work on, until `stop`.
+    hot: Mutex<Option<Hot>>,
+    /// The driver's own memory, beside the queues'.
+    own: Mutex<Vec<Own>>,
+    /// The register that flushes the host's writes through the GPU's window.
+    flush: Option<Raw>,
+    /// How many regions live that the host writes through the window.
+    windows: AtomicUsize,
+    /// Whether the GPU's instruction caches may be stale.
+    stale: AtomicBool,
+    events: Events,
+    sleepers: Sleepers,
+    fault: OnceLock<Fault>,
+}
+
+/// What compilers need to know of a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capability {
+    /// The architecture, such as `gfx1100`.
+    pub arch: String,
+    /// The compute units.
+    pub compute_units: u32,
+    /// The threads of a wave.
+    pub wave_threads: u32,
+    /// The bytes of group memory that a group can have.
+    pub group_bytes: u32,
+    /// The most threads of a group.
+    pub group_threads: u32,
+}
+
+impl Capability {
+    fn of(gpu: &Gpu) -> Capability {
+        let chip = gpu.chip();
+        Capability {
+            arch: chip.arch().into(),
+            compute_units: gpu.node().compute_units(),
+            wave_threads: 32,
+            group_bytes: chip.group_bytes_most(),
+            group_threads: chip.threads_most(),
+        }
+    }
+}
+
+impl Amd {
+    /// Counts a region that the host writes through the window. Release: pairs with the Acquire of `submit`.
+    fn count_window(&self, region: &Region) {
+        if region.is_window() {
+            self.windows.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "implements the driver interface")]
+impl Driver for Amd {
+    type Region = Region;
+    type Image = Image;
+    type Entry = Entry;
+    type Plan = Plan;
+    type Encoder<'a> = Infallible;
+    type Capability = Capability;
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn capability(&self) -> Option<&Capability> {
+        Some(&self.capability)
+    }
+
+    fn alloc(&self, memory: Memory, len: usize) -> Result<Option<Region>, Fault> {
+        let region = Region::alloc(&self.gpu, memory, len)?;
+        region.iter().for_each(|region| self.count_window(region));
+        Ok(region)
+    }
+
+    unsafe fn free(&self, region: Region) -> Result<(), Fault> {
+        if region.is_window() {
+            self.windows.fetch_sub(1, Ordering::Release);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { region.free(&self.gpu) };
+        Ok(())
+    }
+
+    fn locate(&self, region: &Region) -> Location {
+        region.location()
+    }
+
+    unsafe fn map_host(&self, address: *mut u8, len: usize) -> Result<Mapping<Region>, Fault> {
+        // SAFETY: the caller's promise.
+        unsafe { Region::wrap(&self.gpu, address, len) }
+    }
+
+    fn peer(&self, other: &Amd) -> bool {
+        self.gpu.reaches(&other.gpu)
+    }
+
+    unsafe fn map_peer(&self, _: &Amd, region: &Region) -> Result<Mapping<Region>, Fault> {
+        let mapping = region.mapped_for(&self.gpu);
+        if let Mapping::Mapped(region) = &mapping {
+            self.count_window(region);
+        }
+        Ok(mapping)
+    }
+
+    fn dma(&self, region: &Region, function: &str) -> Result<Result<Dma, String>, Fault> {
+        Ok(region.dma(&self.gpu, function))
+    }
+
+    fn image(&self, binary: &[u8]) -> Result<Code<Image>, ImageError> {
+        code::image(self.gpu.chip(), binary)
+    }
+
+    fn entry(&self, image: &Image, name: &str) -> Result<EntryAnswer<Entry>, Fault> {
+        Ok(image.entry(name, &self.stale))
+    }
+
+    unsafe fn unload(&self, _: Image) -> Result<(), Fault> {
+        // rig frees the memory that holds the code.
+        Ok(())
+    }
+
+    fn plan(&self, parts: &[Part<Amd>]) -> Result<Plan, PlanError> {
+        self.plan_of(parts)
+    }
+
+    unsafe fn room(&self, _: &mut Plan, parts: &[Part<Amd>], work: &mut Work<'_>) -> Room {
+        self.room_for(parts, work)
+    }
+
+    unsafe fn submit(&self, value: u64, _: &mut Plan, parts: &[Part<Amd>], work: &mut Work<'_>) -> Submitted {
+        self.take(value, parts, work)
+    }
+
+    fn commit(&self, _: u64) -> Result<(), Fault> {
+        // Every submit commits.
+        Ok(())
+    }
+
+    fn sleep(&self, sleep: Sleep) -> Result<(), Fault> {
+        self.doze(sleep)
+    }
+
+    fn stop(&self, _: Option<&str>) -> Result<(), Fault> {
+        self.end()
+    }
+}
