@@ -13,9 +13,10 @@ fn operands(case: Case, t: Element) -> Case {
     case.input("a", t, &[COUNT], &a).input("b", t, &[COUNT], &b).output(t, COUNT)
 }
 
-/// Roundings of the output's type that a function of that type may be off by, from one in float32 and its own error there.
+/// Roundings of the output's type that a function may be off by: in float32 its error there; in the others one rounding for
+/// each step that the library takes in that type, at most four.
 fn roundings(t: Element, in_float: f64) -> f64 {
-    if t == Element::F32 { in_float } else { 2.0 }
+    if t == Element::F32 { in_float } else { 4.0 }
 }
 
 #[test]

@@ -87,7 +87,8 @@ fn answer(device: &Device, image: &Image, case: &Case) -> Vec<f64> {
         bound.push((*index, Bound::Slot(slot)));
     }
     let Grid { threads, size, group } = case.grid;
-    let fill = move |encoder: &mut Encoder<'_>, slots: &[Slot]| encode(encoder, slots, &entry, &bound, threads, size, group);
+    let fill =
+        move |encoder: &mut Encoder<'_>, slots: &[Slot]| encode(encoder, slots, &entry, &bound, threads, size, group);
     let submission = device.submission().fill::<Metal>(refs, fill).keep(function).make().unwrap();
     launch(&mut submission.take(), &buffers.iter().collect::<Vec<_>>());
     let output = &buffers[output.unwrap()];
