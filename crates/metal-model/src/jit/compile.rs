@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
+use super::abi::SLOTS;
 use super::guard::guarded;
 use super::llvm::{Context, Machine, Module};
 use super::metadata::{self, Facts};
@@ -11,7 +12,7 @@ use super::{bitcode, cache, entry, prove, specialize};
 use crate::checks;
 use crate::container::Library;
 use crate::kernel::{Checks, CompileError, CompileOptions, Constants, Effort};
-use crate::metadata::Reflection;
+use crate::metadata::{ArgumentKind, Reflection};
 use crate::prelude::ModuleOptions;
 
 /// How a kernel runs.
@@ -59,6 +60,23 @@ fn facts<'c>(module: &Module<'c>, name: &str) -> Result<Facts<'c>, CompileError>
     metadata::read(module, name).ok_or_else(damaged)
 }
 
+/// Refuses a kernel with an argument that software Metal does not have, by the argument's name.
+fn supported(name: &str, reflection: &Reflection) -> Result<(), CompileError> {
+    for argument in &reflection.arguments {
+        let what = match &argument.kind {
+            ArgumentKind::Unsupported(what) => format!("{what}, for the argument {}", argument.name),
+            ArgumentKind::Buffer { index, .. } | ArgumentKind::Threadgroup { index, .. }
+                if *index as usize >= SLOTS =>
+            {
+                format!("the index {index}, of the argument {}", argument.name)
+            }
+            _ => continue,
+        };
+        return Err(CompileError::Unsupported { name: name.to_owned(), what });
+    }
+    Ok(())
+}
+
 /// Compiles a function, or takes its object from the cache.
 pub(crate) fn compile(
     library: &Library,
@@ -71,6 +89,7 @@ pub(crate) fn compile(
         let context = Context::new();
         let module = bitcode::module(&context, library, name)?;
         let facts = facts(&module, name)?;
+        supported(name, &facts.reflection)?;
         let machine = Machine::host(options.effort == Effort::Full).map_err(failed)?;
         let key = options.cache.as_ref().map(|folder| (folder, key(library, name, constants, options, &machine)));
         let cached = key.as_ref().and_then(|(folder, key)| cache::take(folder, key));
@@ -122,6 +141,7 @@ fn object(
     let module_options = ModuleOptions { flush_denormals: facts.flush_denormals, fast_math: facts.fast_math };
     specialize::prelude(module, machine, &module_options).map_err(unsupported)?;
     specialize::forget_aliasing(kernel, module.context());
+    specialize::guard_divisions(kernel, module.context());
     let meets = specialize::number_sites(kernel);
     let proved = !meets
         && options.checks == Checks::Instrumented

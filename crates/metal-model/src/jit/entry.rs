@@ -7,7 +7,7 @@
 use std::fmt::Write;
 use std::mem::offset_of;
 
-use super::abi::{GroupContext, LANES, SLOTS};
+use super::abi::{GroupContext, LANES};
 use super::llvm::{Type, Value};
 use super::metadata::Facts;
 use super::specialize::KERNEL;
@@ -54,17 +54,14 @@ fn shared(text: &mut String) {
     );
 }
 
-/// The buffers and threadgroup arguments, loaded.
-fn pointers(text: &mut String, facts: &Facts<'_>, params: &[Value<'_>]) -> Result<(), String> {
+/// The buffers and threadgroup arguments, loaded. Their indices are those of slots: others are refused before.
+fn pointers(text: &mut String, facts: &Facts<'_>, params: &[Value<'_>]) {
     for (argument, &parameter) in facts.reflection.arguments.iter().zip(&facts.parameters) {
         let (index, base) = match argument.kind {
             ArgumentKind::Buffer { index, .. } => (index, offset_of!(GroupContext, buffers)),
             ArgumentKind::Threadgroup { index, .. } => (index, offset_of!(GroupContext, threadgroup)),
             _ => continue,
         };
-        if index as usize >= SLOTS {
-            return Err(format!("the index {index}, of the argument {}", argument.name));
-        }
         let kind = params[parameter].kind().text();
         let offset = base + index as usize * 8;
         let _ = write!(
@@ -73,7 +70,6 @@ fn pointers(text: &mut String, facts: &Facts<'_>, params: &[Value<'_>]) -> Resul
              \x20 %argument{parameter} = load {kind}, ptr %slot{parameter}, !invariant.load !0\n"
         );
     }
-    Ok(())
 }
 
 /// The values of a built-in, by axis.
@@ -153,10 +149,8 @@ fn thread(text: &mut String, facts: &Facts<'_>, params: &[Value<'_>], kernel: &s
     let mut call = vec![String::new(); params.len()];
     for (argument, &parameter) in facts.reflection.arguments.iter().zip(&facts.parameters) {
         let kind = params[parameter].kind();
-        match &argument.kind {
-            ArgumentKind::Builtin(which) => builtin_argument(text, parameter, kind, builtin(*which))?,
-            ArgumentKind::Unsupported(what) => return Err(format!("{what}, for the argument {}", argument.name)),
-            _ => {}
+        if let ArgumentKind::Builtin(which) = argument.kind {
+            builtin_argument(text, parameter, kind, builtin(which))?;
         }
         call[parameter] = format!("{} %argument{parameter}", kind.text());
     }
@@ -205,7 +199,7 @@ pub(crate) fn group_loop(
         "define void @{name}(ptr noalias %group, i32 %place_x, i32 %place_y, i32 %place_z) {attributes} {{\nentry:"
     );
     shared(&mut text);
-    pointers(&mut text, facts, params)?;
+    pointers(&mut text, facts, params);
     text.push_str(
         "  br label %layers\nlayers:\n  %local_z = phi i32 [ 0, %entry ], [ %next_z, %layers_end ]\n  br label %rows\n\
          rows:\n  %local_y = phi i32 [ 0, %layers ], [ %next_y, %rows_end ]\n  br label %threads\n\
@@ -237,7 +231,7 @@ pub(crate) fn fiber_thread(facts: &Facts<'_>, params: &[Value<'_>]) -> Result<St
         shared_u32(&mut text, &format!("place_{letter}"), place + axis * 4);
     }
     shared(&mut text);
-    pointers(&mut text, facts, params)?;
+    pointers(&mut text, facts, params);
     thread(&mut text, facts, params, KERNEL)?;
     text.push_str("  ret void\n}\n!0 = !{}\n");
     Ok(text)

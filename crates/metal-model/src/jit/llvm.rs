@@ -32,7 +32,7 @@ use llvm_sys::target::{
 };
 use llvm_sys::target_machine::*;
 use llvm_sys::transforms::pass_builder::*;
-use llvm_sys::{LLVMDiagnosticSeverity, LLVMLinkage, LLVMOpcode, LLVMTypeKind};
+use llvm_sys::{LLVMDiagnosticSeverity, LLVMIntPredicate, LLVMLinkage, LLVMOpcode, LLVMTypeKind};
 
 /// Calls one function of LLVM's C API with handles of this module.
 macro_rules! llvm {
@@ -610,6 +610,50 @@ impl<'c> Value<'c> {
         let mut raw = vec![ptr::null_mut(); llvm!(LLVMGetMDNodeNumOperands(self.raw)) as usize];
         llvm!(LLVMGetMDNodeOperands(self.raw, raw.as_mut_ptr()));
         Some(raw.into_iter().map(Self::maybe).collect())
+    }
+}
+
+/// Makes instructions before others.
+pub(crate) struct Builder<'c> {
+    raw: LLVMBuilderRef,
+    of: PhantomData<&'c Context>,
+}
+
+impl<'c> Builder<'c> {
+    pub(crate) fn new(context: &'c Context) -> Self {
+        Self { raw: llvm!(LLVMCreateBuilderInContext(context.raw)), of: PhantomData }
+    }
+
+    /// The divisor of a division, or one where the division would trap: by zero, or of the least number by minus one.
+    pub(crate) fn safe_divisor(&self, division: Value<'c>, signed: bool) -> Option<Value<'c>> {
+        let (dividend, divisor) = (*division.operands().first()?, *division.operands().get(1)?);
+        let kind = divisor.kind();
+        let bits = kind.vector().map_or(kind, |(_, element)| element).bits()?;
+        let constant = |value: u64| match kind.vector() {
+            Some((count, element)) => Value::vector(&vec![Value::int(element, value); count as usize]),
+            None => Value::int(kind, value),
+        };
+        llvm!(LLVMPositionBuilderBefore(self.raw, division.raw));
+        let mut traps = self.equal(divisor, Value::zero(kind));
+        if signed {
+            let least = self.equal(dividend, constant(1_u64.checked_shl(bits - 1).unwrap_or(0)));
+            let minus_one = self.equal(divisor, constant(u64::MAX));
+            let overflows = llvm!(LLVMBuildAnd(self.raw, least.raw, minus_one.raw, c"".as_ptr()));
+            traps.raw = llvm!(LLVMBuildOr(self.raw, traps.raw, overflows, c"".as_ptr()));
+        }
+        let raw = llvm!(LLVMBuildSelect(self.raw, traps.raw, constant(1).raw, divisor.raw, c"".as_ptr()));
+        Some(Value { raw, of: PhantomData })
+    }
+
+    fn equal(&self, one: Value<'c>, other: Value<'c>) -> Value<'c> {
+        let raw = llvm!(LLVMBuildICmp(self.raw, LLVMIntPredicate::LLVMIntEQ, one.raw, other.raw, c"".as_ptr()));
+        Value { raw, of: PhantomData }
+    }
+}
+
+impl Drop for Builder<'_> {
+    fn drop(&mut self) {
+        llvm!(LLVMDisposeBuilder(self.raw));
     }
 }
 

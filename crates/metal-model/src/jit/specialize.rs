@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use llvm_sys::{LLVMLinkage, LLVMTypeKind};
+use llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind};
 
-use super::llvm::{Machine, Module, Type, Value};
+use super::llvm::{Builder, Context, Machine, Module, Type, Value};
 use super::metadata::Facts;
 use crate::address::GPU_BIAS;
 use crate::kernel::{CompileError, ConstantValue, Constants};
@@ -209,11 +209,30 @@ pub(crate) fn prelude(module: &Module<'_>, machine: &Machine, options: &ModuleOp
 }
 
 /// Forgets what accesses are said not to overlap: a test may bind one buffer twice.
-pub(crate) fn forget_aliasing(kernel: Value<'_>, context: &super::llvm::Context) {
+pub(crate) fn forget_aliasing(kernel: Value<'_>, context: &Context) {
     let scopes = ["alias.scope", "noalias"].map(|kind| context.metadata_kind(kind));
     for instruction in kernel.instructions() {
         for kind in scopes {
             instruction.forget_metadata(kind);
+        }
+    }
+}
+
+/// Lets no division of integers trap: what Metal leaves undefined is a number here, as it is on a GPU.
+pub(crate) fn guard_divisions(kernel: Value<'_>, context: &Context) {
+    let builder = Builder::new(context);
+    for instruction in kernel.instructions() {
+        let signed = match instruction.opcode() {
+            LLVMOpcode::LLVMSDiv | LLVMOpcode::LLVMSRem => true,
+            LLVMOpcode::LLVMUDiv | LLVMOpcode::LLVMURem => false,
+            _ => continue,
+        };
+        let constant = instruction.operands().get(1).and_then(|divisor| divisor.constant_signed());
+        if constant.is_some_and(|divisor| divisor != 0 && divisor != -1) {
+            continue;
+        }
+        if let Some(divisor) = builder.safe_divisor(instruction, signed) {
+            instruction.set_operand(1, divisor);
         }
     }
 }
