@@ -16,6 +16,8 @@ pub mod machine;
 #[expect(unsafe_code, reason = "the classes answer messages whose types Metal's interface fixes")]
 mod metal;
 #[expect(
+    clippy::missing_safety_doc,
+    clippy::type_complexity,
     missing_docs,
     non_snake_case,
     non_upper_case_globals,

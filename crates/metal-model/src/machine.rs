@@ -145,7 +145,6 @@ impl Drop for Entered {
 
 impl Machine {
     /// What a machine is to be.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }

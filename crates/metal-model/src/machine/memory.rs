@@ -169,9 +169,14 @@ fn unmap(base: usize, bytes: usize) {
 mod tests {
     use super::*;
 
-    fn bytes(memory: &Memory) -> &mut [u8] {
+    fn is(memory: &Memory, byte: u8) -> bool {
         // SAFETY: the memory is this test's.
-        unsafe { std::slice::from_raw_parts_mut(memory.address as *mut u8, memory.len) }
+        unsafe { std::slice::from_raw_parts(memory.address as *const u8, memory.len) }.iter().all(|held| *held == byte)
+    }
+
+    fn fill(memory: &Memory, byte: u8) {
+        // SAFETY: the memory is this test's.
+        unsafe { ptr::write_bytes(memory.address as *mut u8, byte, memory.len) };
     }
 
     #[test]
@@ -181,11 +186,11 @@ mod tests {
         for len in [1, 4, 256, 300, 4095, 4096, 5000, 1 << 20] {
             let memory = heap.allocate(len, false, u64::MAX).expect("memory");
             assert_eq!(memory.address % if len < PAGE { GRAIN } else { PAGE }, 0, "{len}");
-            assert!(bytes(&memory).iter().all(|byte| *byte == 0), "{len}");
-            bytes(&memory).fill(7);
+            assert!(is(&memory, 0), "{len}");
+            fill(&memory, 7);
             kept.push(memory);
         }
-        assert!(kept.iter().all(|memory| bytes(memory).iter().all(|byte| *byte == 7)), "none lies over another");
+        assert!(kept.iter().all(|memory| is(memory, 7)), "none lies over another");
         for memory in kept {
             heap.free(memory);
         }
@@ -197,8 +202,8 @@ mod tests {
         let mut heap = Heap::default();
         for _ in 0..2000 {
             let memory = heap.allocate(256, false, u64::MAX).expect("memory");
-            assert!(bytes(&memory).iter().all(|byte| *byte == 0));
-            bytes(&memory).fill(9);
+            assert!(is(&memory, 0));
+            fill(&memory, 9);
             heap.free(memory);
         }
         assert_eq!(heap.slabs.len(), 1, "pieces are used again");

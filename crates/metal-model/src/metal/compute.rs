@@ -249,17 +249,17 @@ define_class!(
 
         #[unsafe(method(setBuffers:offsets:withRange:))]
         fn set_buffers(&self, buffers: *const *const AnyObject, offsets: *const NSUInteger, range: NSRange) {
-            for at in 0..range.length {
-                // SAFETY: the message hands as many buffers, or nils, as its range is long.
-                let buffer = unsafe { *buffers.add(at) };
-                // SAFETY: and as many offsets.
-                let offset = unsafe { *offsets.add(at) };
+            // SAFETY: the message hands as many buffers, or nils, as its range is long.
+            let buffers = unsafe { std::slice::from_raw_parts(buffers, range.length) };
+            // SAFETY: and as many offsets.
+            let offsets = unsafe { std::slice::from_raw_parts(offsets, range.length) };
+            for (at, (buffer, offset)) in buffers.iter().zip(offsets).enumerate() {
                 // SAFETY: it is nil, or a living buffer.
                 let buffer = unsafe { buffer.as_ref() };
                 self.bind(
                     "-[MTLComputeCommandEncoder setBuffers:offsets:withRange:]",
                     buffer,
-                    offset,
+                    *offset,
                     range.location + at,
                 );
             }

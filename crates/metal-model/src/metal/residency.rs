@@ -243,7 +243,9 @@ impl ResidencySet {
 /// `first` points to `count` living objects.
 pub(crate) unsafe fn objects<'a>(first: *const *const AnyObject, count: NSUInteger) -> Vec<&'a AnyObject> {
     // SAFETY: the caller's.
-    (0..count).map(|at| unsafe { &**first.add(at) }).collect()
+    let objects = unsafe { std::slice::from_raw_parts(first, count) };
+    // SAFETY: each is a living object.
+    objects.iter().map(|object| unsafe { &**object }).collect()
 }
 
 /// The object of a new set.
