@@ -245,7 +245,22 @@ pub(super) static SOP1: &[Row] = &[
         w.set_scalar64(i.dst, w.pc);
         w.pc = target;
     }),
+    memory(76, "s_sendmsg_rtn_b32", shape(1, [0, 0, 0]), |w, i, out| answer(w, i, out, 1)),
+    memory(77, "s_sendmsg_rtn_b64", shape(2, [0, 0, 0]), |w, i, out| answer(w, i, out, 2)),
 ];
+
+/// The message of s_sendmsg_rtn that asks for the GPU's clock.
+pub(super) const GET_REALTIME: u16 = 131;
+
+/// What comes back for a message.
+fn answer(w: &mut Wave, i: &Inst, out: &mut Outside<'_>, words: usize) -> Result<(), FaultKind> {
+    if i.src[0] != GET_REALTIME || words != 2 {
+        return Err(FaultKind::Unsupported { what: format!("the message {} with an answer", i.src[0]) });
+    }
+    let clock = out.bus.clock();
+    w.set_scalar64(i.dst, clock);
+    Ok(())
+}
 
 /// Comparisons of scalars, to scc.
 pub(super) static SOPC: &[Row] = &[
@@ -357,6 +372,7 @@ fn set_register(w: &mut Wave, i: &Inst, value: u32) -> Result<Flow, FaultKind> {
 /// What steers the wave.
 pub(super) static SOPP: &[Row] = &[
     row(0, "s_nop", NONE, |_, _| ()),
+    control(2, "s_sethalt", NONE, |_, _| Err(FaultKind::Unsupported { what: "a halt, which a debugger ends".to_owned() })),
     control(3, "s_sleep", NONE, |_, _| Ok(Flow::Yield)),
     row(4, "s_set_inst_prefetch_distance", NONE, |_, _| ()),
     row(5, "s_clause", NONE, |_, _| ()),

@@ -1,5 +1,6 @@
 //! Instructions as llvm-objdump 19 writes them.
 
+use super::scalar::GET_REALTIME;
 use super::inst::{Extra, Format, Inst};
 use super::wave::{LITERAL, VECTOR};
 use std::fmt::{self, Display, Formatter, Write};
@@ -113,6 +114,20 @@ fn suffix(inst: &Inst) -> &'static str {
     }
 }
 
+/// A message with an answer, by its number.
+fn message(number: u16) -> String {
+    let name = match number {
+        128 => "MSG_RTN_GET_DOORBELL",
+        129 => "MSG_RTN_GET_DDID",
+        130 => "MSG_RTN_GET_TMA",
+        GET_REALTIME => "MSG_RTN_GET_REALTIME",
+        132 => "MSG_RTN_SAVE_WAVE",
+        133 => "MSG_RTN_GET_TBA",
+        _ => return format!("{number:#x}"),
+    };
+    format!("sendmsg({name})")
+}
+
 fn arithmetic(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     let shape = inst.row.shape;
     write!(f, "{}{}", inst.row.name, suffix(inst))?;
@@ -128,6 +143,9 @@ fn arithmetic(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         operands.push(scalar(u16::from(inst.sdst), 1));
     }
     operands.extend((0..3).filter(|&n| shape.src[n] > 0).map(|n| source(inst, n)));
+    if inst.row.name.starts_with("s_sendmsg_rtn") {
+        operands.push(message(inst.src[0]));
+    }
     list(f, &operands)?;
     if inst.format == Format::Vop3p {
         packed(inst, f)?;

@@ -403,3 +403,22 @@ fn waves_that_wait_for_each_other_all_end() {
         );
     }
 }
+
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    let mut memory = Memory::new();
+    let object = Object::load(&mut memory, SUITE);
+    let y = memory.words(&words(1000));
+    let begun = std::time::Instant::now();
+    let arguments = Arguments::default().long(y).word(1000).word(20_000);
+    let ran = launch(&mut memory, &object, "spin", [16, 1, 1], [64, 1, 1], arguments).unwrap();
+    let spent = begun.elapsed();
+    println!("spin: {ran} instructions, {:?} each", spent / u32::try_from(ran).unwrap());
+    let object = Object::load(&mut memory, WORK);
+    let begun = std::time::Instant::now();
+    let (x, y, z) = (memory.words(&vec![0; 1 << 16]), memory.words(&vec![0; 1 << 16]), memory.words(&vec![0; 1 << 16]));
+    let arguments = Arguments::default().long(x).long(y).long(z).word(256);
+    let ran = launch(&mut memory, &object, "matmul", [16, 16, 1], [16, 16, 1], arguments).unwrap();
+    println!("matmul: {ran} instructions, {:?} each", begun.elapsed() / u32::try_from(ran).unwrap());
+}

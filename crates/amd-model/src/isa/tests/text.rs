@@ -100,6 +100,9 @@ fn short_words(format: &str, row: &Row, r: &mut Random) -> Vec<u32> {
     let mut words = match format {
         "SOP2" => vec![1 << 31 | code << 23 | r.scalar(shape.dst) << 16 | r.scalar_source(b) << 8 | r.scalar_source(a)],
         "SOP1" if row.name == "s_setpc_b64" => vec![0xbe80_0000 | code << 8 | r.scalar(2)],
+        "SOP1" if row.name.starts_with("s_sendmsg") => {
+            vec![0xbe80_0000 | r.scalar(shape.dst) << 16 | code << 8 | 128 + r.below(6)]
+        }
         "SOP1" => vec![0xbe80_0000 | r.scalar(shape.dst) << 16 | code << 8 | r.scalar_source(a)],
         "SOPC" => vec![0xbf00_0000 | code << 16 | r.scalar_source(b) << 8 | r.scalar_source(a)],
         "SOPK" => {
@@ -144,7 +147,7 @@ fn sopp(name: &str, r: &mut Random) -> u32 {
         "s_delay_alu" => r.below(12) | r.below(6) << 4 | r.below(12) << 7,
         "s_round_mode" | "s_denorm_mode" => r.below(16),
         "s_waitcnt_depctr" => r.below(1 << 16) & !0x60,
-        "s_setprio" => r.below(4),
+        "s_setprio" | "s_sethalt" => r.below(4),
         _ => r.below(1 << 16),
     }
 }
