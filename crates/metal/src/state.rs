@@ -167,12 +167,8 @@ impl State {
         let Some(handler) = &self.handler else {
             return Err(self.fail("the device is stopped".into()));
         };
-        let sent = Sent {
-            upto: open.upto,
-            taken: open.taken,
-            keep: std::mem::take(&mut open.keep),
-            times: open.times.take(),
-        };
+        let sent =
+            Sent { upto: open.upto, taken: open.taken, keep: std::mem::take(&mut open.keep), times: open.times.take() };
         self.ring.push(open.buffer.address().addr(), sent);
         let committed = autoreleasepool(|_| {
             guard(|| {
@@ -184,6 +180,7 @@ impl State {
         self.fenced |= open.fenced;
         committed.map_err(|why| {
             self.ring.take_back();
+            open.abandon();
             self.fail(why)
         })
     }

@@ -165,8 +165,8 @@ fn what_exceeds_the_empty_arena_grows_it_to_twice_that_and_old_command_buffers_k
         step
     };
     mac.machine.hold();
-    let sizes = [MIB / 2, MIB, MIB + 4, 3 * MIB, MIB / 4];
-    let capacities = [1, 1, 4, 8, 8].map(|mebibytes| mebibytes * MIB as u64);
+    let sizes = [MIB / 2, MIB, MIB + 4, 3 * MIB, 5 * MIB, MIB / 4];
+    let capacities = [1, 1, 4, 4, 16, 16].map(|mebibytes| mebibytes * MIB as u64);
     let own = mac.machine.counts().allocated;
     for (i, (&bytes, capacity)) in sizes.iter().zip(capacities).enumerate() {
         let mut step = large(bytes, 1000 + i as u32);
@@ -192,8 +192,8 @@ fn what_exceeds_the_empty_arena_grows_it_to_twice_that_and_old_command_buffers_k
     direct.driver.commit(direct.last).unwrap();
     mac.machine.release();
     direct.wait(direct.last - direct.start);
-    assert_eq!(direct.words()[5], 1004 + 5, "the last one");
-    assert_eq!(mac.machine.counts().allocated, own + 8 * MIB as u64, "old arenas go, and the largest stays");
+    assert_eq!(direct.words()[5], 1005 + 5, "the last one");
+    assert_eq!(mac.machine.counts().allocated, own + 16 * MIB as u64, "old arenas go, and the largest stays");
     #[expect(unsafe_code, reason = "calls the driver as rig does")]
     // SAFETY: its work is done.
     unsafe { direct.driver.unload(test) }.unwrap();

@@ -143,13 +143,18 @@ fn less_than_a_byte_is_invalid_and_no_memory_is_none() {
     assert!(direct.driver.alloc(Memory::Device, 3 << 20).unwrap().is_none(), "more than there is");
     mac.machine.faults().refuse(What::Buffer, 1);
     assert!(direct.driver.alloc(Memory::Device, 4).unwrap().is_none());
-    assert!(direct.driver.sleep(rig_edge::Sleep {
-        seen: direct.word().load() + 1,
-        until: 0,
-        still: std::time::Duration::ZERO,
-        help: false
-    })
-    .is_ok(), "none of this is the device's failure");
+    assert!(
+        direct
+            .driver
+            .sleep(rig_edge::Sleep {
+                seen: direct.word().load() + 1,
+                until: 0,
+                still: std::time::Duration::ZERO,
+                help: false
+            })
+            .is_ok(),
+        "none of this is the device's failure"
+    );
     free(&direct, large);
     free(&direct, more);
     direct.close();
@@ -224,7 +229,11 @@ fn what_metal_does_not_wrap_is_never_mapped_and_its_owner_comes_back() {
     let device = mac.open();
     for throws in [false, true] {
         let faults = mac.machine.faults();
-        if throws { faults.throw(What::HostBuffer, 1) } else { faults.refuse(What::HostBuffer, 1) };
+        if throws {
+            faults.throw(What::HostBuffer, 1)
+        } else {
+            faults.refuse(What::HostBuffer, 1)
+        };
         let memory = HostMemory::zeroed(page_bytes()).unwrap();
         let address = memory.as_ptr();
         let refused = rig::Buffer::from_host(&device, memory).map(drop).unwrap_err();

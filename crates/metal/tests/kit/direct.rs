@@ -170,10 +170,7 @@ impl Direct {
     pub fn words(&self) -> Vec<u32> {
         // SAFETY: the region has these bytes, and the test has waited for the work.
         #[expect(unsafe_code, reason = "looks at the region")]
-        unsafe {
-            std::slice::from_raw_parts(self.at.host.cast(), ELEMENTS as usize)
-        }
-        .to_vec()
+        unsafe { std::slice::from_raw_parts(self.at.host.cast(), ELEMENTS as usize) }.to_vec()
     }
 
     /// Stops the device, waits for the word's end, and gives all back.
