@@ -46,7 +46,11 @@ use self::{
     faults::{Fate, FaultState},
     gate::Gate,
 };
-use crate::{live::Tag, runtime::exception, workers::Workers};
+use crate::{
+    live::Tag,
+    runtime::{exception, foundation},
+    workers::Workers,
+};
 
 /// A machine with one GPU, or none. A clone is another handle to the same machine.
 #[derive(Clone)]
@@ -158,6 +162,10 @@ impl Machine {
     }
 
     pub(crate) fn new(config: Config) -> Self {
+        foundation::version_comes_from(|| {
+            let (major, minor, patch) = Self::current().macos();
+            [major, minor, patch]
+        });
         Self(Arc::new(Inner {
             faults: Mutex::default(),
             gate: Gate::default(),

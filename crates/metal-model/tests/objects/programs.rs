@@ -365,10 +365,12 @@ fn a_machine_is_what_it_was_built_to_be() {
     assert_eq!(device.recommendedMaxWorkingSetSize(), 1 << 21);
     let options = MTLResourceOptions::StorageModeShared;
     assert!(device.newBufferWithLength_options((1 << 20) + 4, options).is_none());
-    let none = Machine::builder().gpu(false).build();
+    let none = Machine::builder().gpu(false).macos(14, 2, 1).build();
     let _there = none.enter();
     assert!(MTLCreateSystemDefaultDevice().is_none());
     assert_eq!(MTLCopyAllDevices().len(), 0);
+    let version = objc2_foundation::NSProcessInfo::processInfo().operatingSystemVersion();
+    assert_eq!((version.majorVersion, version.minorVersion, version.patchVersion), (14, 2, 1));
 }
 
 #[test]
@@ -384,5 +386,49 @@ fn a_library_names_its_functions_and_says_why_bytes_are_none() {
         let why = program.device.newLibraryWithData_error(&data).unwrap_err();
         assert_eq!(why.domain().to_string(), "MTLLibraryErrorDomain");
         assert!(why.localizedDescription().to_string().contains("no library"), "{}", why.localizedDescription());
+    });
+}
+
+/// Runs the test of this name again, alone in a process of its own, and answers what it says when it ends by a signal.
+fn ended(name: &str) -> String {
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env("RIG_MODEL_CHILD", "1")
+        .output()
+        .unwrap();
+    assert!(!child.status.success(), "the process ended as if nothing were wrong");
+    String::from_utf8_lossy(&child.stderr).into_owned()
+}
+
+#[test]
+fn a_panic_in_a_handler_ends_the_process_with_its_message() {
+    if std::env::var_os("RIG_MODEL_CHILD").is_none() {
+        let said = ended("programs::a_panic_in_a_handler_ends_the_process_with_its_message");
+        assert!(said.contains("a completed handler panicked: no good"), "{said}");
+        return;
+    }
+    run(|program| {
+        let commands = program.queue.commandBuffer().unwrap();
+        let handler = RcBlock::new(|_: NonNull<ProtocolObject<dyn MTLCommandBuffer>>| panic!("no good"));
+        // SAFETY: the block is fit for any thread.
+        unsafe { commands.addCompletedHandler(RcBlock::as_ptr(&handler)) };
+        commands.commit();
+        commands.waitUntilCompleted();
+    });
+}
+
+#[test]
+fn a_message_to_a_released_object_ends_the_process_and_names_its_class() {
+    if std::env::var_os("RIG_MODEL_CHILD").is_none() {
+        let said = ended("programs::a_message_to_a_released_object_ends_the_process_and_names_its_class");
+        assert!(said.contains("RigModelBuffer"), "{said}");
+        return;
+    }
+    run(|program| {
+        let buffer = program.buffer(4);
+        // SAFETY: it is not: the reference is given up, and the buffer used. That is what is tested.
+        drop(unsafe { Retained::from_raw(Retained::as_ptr(&buffer).cast_mut()) });
+        let _ = buffer.length();
+        std::mem::forget(buffer);
     });
 }
