@@ -7,14 +7,14 @@
 //! Formats: HSA "Platform System Architecture Specification" 2.9 (packets), and ROCr's headers for the vendor's packet that
 //! names an indirect buffer.
 
-use crate::caches::{Cache, UNITS};
+use crate::caches::{Cache, Hit, LINE, Piece, UNITS};
 use crate::isa::{Descriptor, Dispatch, FaultKind, Progress, WorkGroup};
 use crate::memory::Miss;
 use crate::pm4::Buffer;
 use crate::queue::{Processor, Queue};
 use crate::scheduler::{Blocked, Readiness, Stop};
 use crate::shader::ShaderBus;
-use crate::state::Core;
+use crate::state::{Core, SILENT};
 use crate::topology::COMPUTE_UNITS;
 use crate::trace::Traced;
 use crate::violation::{PacketFault, PublicationFault, Violation, Want};
@@ -27,6 +27,10 @@ const PACKET: usize = 64;
 
 /// What the processor leaves in the body of a slot.
 const POISON: u8 = 0xdb;
+const POISONED: u64 = u64::from_le_bytes([POISON; 8]);
+
+/// Looks at a slot in one go.
+const LOOKS: usize = 400;
 
 /// Dispatches of a queue that run at once.
 const FLIGHTS_MAX: usize = 6;
@@ -193,6 +197,31 @@ impl Core {
         Ok(())
     }
 
+    /// Looks at the next slot of each queue again and again, as long as no doorbell rings.
+    pub(crate) fn watch(&mut self) {
+        let mut seen = Vec::new();
+        for queue in self.queues.values().filter(|queue| !queue.stopped) {
+            let Processor::Aql(AqlState { checked: true, .. }) = queue.processor else { continue };
+            let va = queue.slot_va(queue.rung);
+            let Ok(found) = self.space.reach(queue.gpu, va, Want::Read) else { continue };
+            let doorbell = self.gpus[queue.gpu].doorbells.raw().u64(queue.slot * 8);
+            for _ in 0..LOOKS {
+                // ORDERING: Acquire pairs with the driver's release store of the header, behind the body.
+                if found.raw.u32(found.at).load(Ordering::Acquire) as u16 & 0xff != INVALID {
+                    let body = (8..PACKET).step_by(8).map(|at| found.raw.u64(found.at + at).load(Ordering::Relaxed));
+                    seen.extend(body.filter(|&word| word == POISONED).take(1).map(|_| queue.id));
+                    break;
+                }
+                if doorbell.load(Ordering::Relaxed) != SILENT {
+                    break;
+                }
+            }
+        }
+        for id in seen {
+            self.stopped(id, Stop::Publication(PublicationFault::HeaderFirst));
+        }
+    }
+
     fn slot(&self, queue: &Queue, index: u64) -> Result<Packet, Miss> {
         let va = queue.slot_va(index);
         let mut bytes = [0; PACKET];
@@ -228,8 +257,10 @@ impl Core {
             return wrong("max_wave_id", waves, 31);
         }
         for index in self.word64(gpu, queue.write_pointer)?..queue.size / PACKET as u64 {
-            let header = self.word32(gpu, queue.slot_va(index))? as u16 & 0xff;
-            if header != INVALID {
+            let packet = self.slot(queue, index)?;
+            let header = packet.header() & 0xff;
+            // A slot with a body is being written: packets may be there before the write index says so.
+            if header != INVALID && (8..PACKET).step_by(8).all(|at| packet.u64(at) == 0) {
                 return wrong("the header of a slot that was not written", u64::from(header), u64::from(INVALID));
             }
         }
@@ -481,7 +512,26 @@ impl Core {
         }
     }
 
+    /// Looks whether instructions from a kernel's entry on were decoded from other bytes than are there now.
+    fn check_code(&mut self, queue: &Queue, entry: u64) {
+        let whole = |line| Piece { from: 0, len: LINE as usize, line, at: 0 };
+        let mut line = entry - entry % LINE;
+        let (mut then, mut now) = ([0; LINE as usize], [0; LINE as usize]);
+        while self.gpus[queue.gpu].caches.fetched.get(whole(line), &mut then).0 == Hit::All {
+            if self.bytes(queue.gpu, line, &mut now).is_err() {
+                return;
+            }
+            self.gpus[queue.gpu].caches.l2.overlay(whole(line), &mut now);
+            if then != now {
+                self.violate(Violation::StaleRead { queue: queue.id, va: line, cache: "instructions" });
+                return;
+            }
+            line += LINE;
+        }
+    }
+
     fn launch(&mut self, queue: &mut Queue, packet: Packet, dispatch: Dispatch) -> Result<(), Stop> {
+        self.check_code(queue, dispatch.entry);
         let mut arguments = vec![0; dispatch.descriptor.kernarg_bytes as usize];
         self.bytes(queue.gpu, dispatch.kernarg, &mut arguments)?;
         let index = packet.index;
@@ -527,6 +577,7 @@ impl Core {
             l2: &mut caches.l2,
             gl0: &mut caches.gl0[*unit],
             scalar: &mut caches.scalar[*unit],
+            fetched: &mut caches.fetched,
             stores: &mut flight.stores,
             unreleased: &aql.unreleased,
             trip: &mut self.faults.access,
@@ -588,7 +639,7 @@ fn at_least(field: &'static str, value: u32, wants: u32) -> Result<(), PacketFau
 
 /// Whether 8 bytes of the body are what the processor left there.
 fn poisoned(packet: &Packet) -> bool {
-    (8..PACKET).step_by(8).any(|at| packet.u64(at) == u64::from_le_bytes([POISON; 8]))
+    (8..PACKET).step_by(8).any(|at| packet.u64(at) == POISONED)
 }
 
 /// What a wave's fault means for its queue.

@@ -75,6 +75,16 @@ pub(crate) struct GpuCaches {
     pub(crate) gl0: [Cache; UNITS],
     pub(crate) scalar: [Cache; UNITS],
     pub(crate) code: Code,
+    /// The lines that `code` was decoded from, as they were then.
+    pub(crate) fetched: Cache,
+}
+
+impl GpuCaches {
+    /// Drops all instructions.
+    pub(crate) fn invalidate_code(&mut self) {
+        self.code.invalidate();
+        self.fetched.clear();
+    }
 }
 
 /// A stretch of an access inside one line.

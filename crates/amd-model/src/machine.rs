@@ -237,12 +237,15 @@ impl Shared {
                 core.broken(crate::state::panic_text(&*panic));
                 0
             });
-            let changed = core.take_changed();
+            if worked == 0 && core.options.watchful {
+                core.watch();
+            }
+            let (changed, watchful) = (core.take_changed(), core.options.watchful);
             drop(core);
             if changed {
                 self.changed.notify_all();
             }
-            idle = if worked > 0 { 0 } else { idle.saturating_add(1) };
+            idle = if worked > 0 || watchful { 0 } else { idle.saturating_add(1) };
             self.rest(idle);
         }
     }

@@ -17,6 +17,7 @@ pub(crate) struct Options {
     pub(crate) stuck_after: Duration,
     pub(crate) caches: bool,
     pub(crate) held: bool,
+    pub(crate) watchful: bool,
 }
 
 /// Makes a [`Machine`].
@@ -40,6 +41,7 @@ impl Default for Builder {
                 stuck_after: Duration::from_secs(10),
                 caches: true,
                 held: false,
+                watchful: false,
             },
         }
     }
@@ -109,6 +111,13 @@ impl Builder {
     /// The queues do not run until they are released or stepped.
     pub fn held(mut self) -> Self {
         self.options.held = true;
+        self
+    }
+
+    /// A second thread looks at the slots that are not published yet, without a pause, for a header that comes before its
+    /// packet's body. It costs a processor.
+    pub fn watchful(mut self) -> Self {
+        self.options.watchful = true;
         self
     }
 

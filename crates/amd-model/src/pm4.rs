@@ -210,7 +210,7 @@ impl Core {
         let space = &self.space;
         let caches = &mut self.gpus[gpu].caches;
         if control & 3 != 0 {
-            caches.code.invalidate();
+            caches.invalidate_code();
         }
         if control & 1 << 7 != 0 {
             caches.scalar.iter_mut().for_each(Cache::clear);

@@ -132,7 +132,7 @@ impl Core {
     }
 
     /// What an engine's fault does: it is reported as the hardware and the kernel do, and kept as a violation.
-    fn stopped(&mut self, id: u32, stop: Stop) {
+    pub(crate) fn stopped(&mut self, id: u32, stop: Stop) {
         let Some(queue) = self.queues.get(&id) else { return };
         let (gpu, index, gpu_id) = (queue.gpu, queue.at, self.gpus[queue.gpu].id);
         self.gpus[gpu].evicted |= matches!(stop, Stop::Access(_) | Stop::Tripped(..));
@@ -181,7 +181,7 @@ impl Core {
         let caches = &mut self.gpus[gpu].caches;
         caches.l2.clear();
         caches.gl0.iter_mut().chain(&mut caches.scalar).for_each(Cache::clear);
-        caches.code.invalidate();
+        caches.invalidate_code();
         for memory in self.space.iter().filter(|memory| memory.gpu == gpu && memory.flags & abi::FLAG_VRAM != 0) {
             memory.fill(&[LOST; 4096], usize::MAX);
         }
@@ -194,7 +194,7 @@ impl Core {
         let caches = &mut self.gpus[gpu].caches;
         caches.l2.leave(space, gpu, va, size);
         caches.gl0.iter_mut().chain(&mut caches.scalar).for_each(|cache| cache.leave(space, gpu, va, size));
-        caches.code.invalidate();
+        caches.invalidate_code();
         let mut found = Vec::new();
         for queue in self.queues.values_mut().filter(|queue| queue.gpu == gpu) {
             let needed = match &mut queue.processor {

@@ -14,6 +14,8 @@ pub(crate) struct ShaderBus<'a> {
     pub(crate) l2: &'a mut Cache,
     pub(crate) gl0: &'a mut Cache,
     pub(crate) scalar: &'a mut Cache,
+    /// The lines that instructions were decoded from.
+    pub(crate) fetched: &'a mut Cache,
     /// What this dispatch stored.
     pub(crate) stores: &'a mut Cache,
     /// What earlier dispatches of the queue stored and did not release.
@@ -111,6 +113,17 @@ impl ShaderBus<'_> {
         Ok(())
     }
 
+    /// Notes the line that an instruction was decoded from.
+    fn note_fetched(&mut self, piece: Piece) {
+        if self.caches && !self.fetched.has(piece.line) {
+            let whole = Piece { from: 0, len: LINE as usize, line: piece.line, at: 0 };
+            let mut line = [0; LINE as usize];
+            if self.outer(whole, &mut line, Want::Execute).is_ok() {
+                self.fetched.fill(piece.line, &line, self.now);
+            }
+        }
+    }
+
     /// Changes a word of memory that no cache holds.
     fn atomic_raw(&self, address: u64, apply: impl Fn(u64) -> u64, width: u32) -> Result<u64, Miss> {
         let found = self.space.reach(self.gpu, address, Want::Write)?;
@@ -136,6 +149,7 @@ impl Bus for ShaderBus<'_> {
             let got =
                 if self.caches { self.outer(piece, part, Want::Execute) } else { self.raw(piece, part, Want::Execute) };
             got.map_err(|miss| Self::miss(Access::Fetch, miss))?;
+            self.note_fetched(piece);
         }
         Ok(u32::from_le_bytes(bytes))
     }

@@ -3,6 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(unsafe_code, reason = "the tests make the kernel's calls with pointers, and share memory with the model")]
 
+mod access;
+mod bounds;
 mod calls;
 mod kit;
+mod order;
+mod packets;
+mod publication;
+mod visibility;
 mod work;

@@ -1,4 +1,370 @@
-//! Calls of the kernel: group 1.
+//! Calls of the kernel: the first group of violations, and what the kernel answers without one.
 
 use super::kit::*;
 use crate::{Call, Group, Machine, QueueMemory, Violation, abi, errno};
+use std::time::{Duration, Instant};
+
+fn driver() -> Driver {
+    Driver::held(0)
+}
+
+/// The only violation that there is, of the group of calls.
+fn found(driver: &Driver) -> Violation {
+    let mut found = driver.machine.assert_found(Group::Calls);
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+fn field(violation: &Violation) -> &'static str {
+    match violation {
+        Violation::Argument { field, .. } => field,
+        other => panic!("not an argument: {other:?}"),
+    }
+}
+
+#[test]
+fn versions_and_the_topology_name_a_gfx1100() {
+    let driver = Driver::open(Machine::builder().gpus(2).kfd_version(1, 14));
+    let mut version = abi::GetVersion::default();
+    driver.call(abi::OUT, 0x01, &mut version).unwrap();
+    assert_eq!((version.major_version, version.minor_version), (1, 14));
+    let root = "/sys/devices/virtual/kfd/kfd/topology/nodes";
+    assert_eq!(driver.machine.list(root).unwrap(), ["0", "1", "2"]);
+    let read = |path: &str| driver.machine.read_text(&format!("{root}/{path}")).unwrap();
+    assert_eq!(read("0/gpu_id"), "0\n");
+    assert_eq!(read("1/gpu_id"), format!("{}\n", driver.gpu_id));
+    assert!(read("1/properties").contains("gfx_target_version 110000\n"));
+    assert!(read("2/properties").contains("drm_render_minor 129\n"));
+    assert_eq!(driver.machine.read_text(&format!("{root}/3/gpu_id")), Err(errno::ENOENT));
+    assert_eq!(driver.machine.open("/dev/nothing"), Err(errno::ENOENT));
+    driver.machine.assert_clean();
+}
+
+#[test]
+fn a_request_that_is_none_and_one_of_another_size_are_refused() {
+    let driver = driver();
+    let mut bytes = [0u64; 16];
+    let mut call = |request| {
+        // SAFETY: the struct is longer than any request's.
+        unsafe { driver.machine.ioctl(driver.kfd, request, bytes.as_mut_ptr().cast()) }
+    };
+    assert_eq!(call(abi::request(abi::BOTH, 0x7f, 8)), Err(errno::ENOTTY));
+    assert!(matches!(found(&driver), Violation::UnknownCall { .. }));
+    for request in [abi::request(abi::BOTH, 0x16, 48), abi::request(abi::IN, 0x16, 40)] {
+        assert_eq!(call(request), Err(errno::EINVAL));
+        assert!(matches!(found(&driver), Violation::CallShape { call: "ALLOC_MEMORY_OF_GPU", .. }));
+    }
+    assert_eq!(call(abi::request(abi::OUT, 0x01, 8)), Ok(0));
+    driver.machine.assert_clean();
+}
+
+#[test]
+fn an_older_kernel_has_neither_later_calls_nor_later_fields() {
+    let driver = Driver::open(Machine::builder().held().kfd_version(1, 11));
+    let mut value = abi::RuntimeEnable::default();
+    assert_eq!(driver.call(abi::BOTH, 0x25, &mut value), Err(errno::ENOTTY));
+    assert!(matches!(found(&driver), Violation::UnknownCall { .. }));
+    let (mut value, ..) = driver.sdma_plan(4096);
+    assert_eq!(driver.create_queue(&mut value), Err(errno::EINVAL));
+    assert!(matches!(found(&driver), Violation::CallShape { call: "CREATE_QUEUE", .. }));
+    let request = abi::request(abi::BOTH, 0x02, abi::CREATE_QUEUE_OLD);
+    // SAFETY: the struct is longer than the request's.
+    let made = unsafe { driver.machine.ioctl(driver.kfd, request, (&raw mut value).cast()) };
+    assert_eq!(made, Ok(0));
+    driver.machine.assert_clean();
+}
+
+#[test]
+fn a_file_that_is_not_open_is_a_violation() {
+    let driver = driver();
+    driver.machine.close(driver.render);
+    driver.machine.close(driver.render);
+    assert_eq!(found(&driver), Violation::NoFile { fd: driver.render });
+}
+
+#[test]
+fn a_gpu_is_bound_to_one_file_until_the_process_ends() {
+    let driver = driver();
+    let second = driver.machine.open("/dev/dri/renderD128").unwrap();
+    let mut acquire = abi::AcquireVm { drm_fd: driver.render as u32, gpu_id: driver.gpu_id };
+    assert_eq!(driver.call(abi::IN, 0x15, &mut acquire), Ok(()), "the same again");
+    acquire.drm_fd = second as u32;
+    driver.machine.close(driver.render);
+    assert_eq!(driver.call(abi::IN, 0x15, &mut acquire), Err(errno::EBUSY));
+    driver.machine.assert_clean();
+    acquire.drm_fd = driver.kfd as u32;
+    assert_eq!(driver.call(abi::IN, 0x15, &mut acquire), Err(errno::EINVAL));
+    assert_eq!(field(&found(&driver)), "drm_fd");
+}
+
+#[test]
+fn memory_of_a_gpu_without_addresses_is_refused() {
+    let machine = Machine::builder().held().build();
+    let (kfd, gpu_id) = (machine.open("/dev/kfd").unwrap(), machine.gpu_id(0));
+    let mut value = abi::AllocMemory { va_addr: 1 << 30, size: 4096, gpu_id, flags: SHARED, ..Default::default() };
+    // SAFETY: `value` is the struct that the request names.
+    let mut alloc =
+        || unsafe { machine.ioctl(kfd, request::<abi::AllocMemory>(abi::BOTH, 0x16), (&raw mut value).cast()) };
+    assert_eq!(alloc(), Err(errno::ESRCH));
+    assert_eq!(field(&machine.assert_found(Group::Calls)[0]), "gpu_id");
+}
+
+#[test]
+fn flags_that_the_kernel_does_not_know_or_that_contradict_are_violations() {
+    let driver = driver();
+    let va = driver.reserve(4096);
+    let both = SHARED | abi::FLAG_VRAM;
+    let kindless = SHARED & !abi::FLAG_GTT;
+    for flags in [SHARED | 1 << 10, both, kindless, OWN | abi::FLAG_AQL_QUEUE_MEM] {
+        assert_eq!(driver.try_alloc(va, 4096, flags).unwrap_err(), errno::EINVAL);
+        assert!(matches!(found(&driver), Violation::Flags { .. }), "{flags:#x}");
+    }
+    driver.try_alloc(va, 4096, SHARED).unwrap();
+    driver.machine.assert_clean();
+}
+
+#[test]
+fn sizes_and_addresses_are_whole_pages_of_ones_own() {
+    let driver = driver();
+    let va = driver.reserve(16384);
+    for (va, len, named) in [(va, 0, "size"), (va, 100, "size"), (va + 8, 4096, "va_addr"), (1 << 47, 4096, "va_addr")]
+    {
+        assert_eq!(driver.try_alloc(va, len, SHARED).unwrap_err(), errno::EINVAL);
+        assert_eq!(field(&found(&driver)), named);
+    }
+    driver.try_alloc(va, 8192, SHARED).unwrap();
+    assert_eq!(driver.try_alloc(va + 4096, 8192, SHARED).unwrap_err(), errno::EINVAL);
+    assert_eq!(field(&found(&driver)), "va_addr");
+    driver.try_alloc(va + 8192, 8192, SHARED).unwrap();
+    driver.machine.assert_clean();
+}
+
+#[test]
+fn memory_ends_without_a_violation() {
+    let driver = Driver::open(Machine::builder().held().vram(1 << 20));
+    let va = driver.reserve(2 << 20);
+    assert_eq!(driver.try_alloc(va, 2 << 20, OWN).unwrap_err(), errno::ENOMEM);
+    let made = driver.try_alloc(va, 1 << 20, OWN).unwrap();
+    let mut value = abi::AvailableMemory { gpu_id: driver.gpu_id, ..Default::default() };
+    driver.call(abi::BOTH, 0x23, &mut value).unwrap();
+    assert_eq!(value.available, 0);
+    driver.free(Mem { va, len: 1 << 20, handle: made.handle }).unwrap();
+    driver.try_alloc(va, 1 << 20, OWN).unwrap();
+    driver.machine.assert_clean();
+}
+
+#[test]
+fn what_is_mapped_is_not_freed() {
+    let driver = driver();
+    let mem = driver.alloc(4096, SHARED);
+    assert_eq!(driver.free(mem), Err(errno::EBUSY));
+    assert_eq!(found(&driver), Violation::FreedMapped { handle: mem.handle, va: mem.va });
+    driver.unmap(mem).unwrap();
+    driver.free(mem).unwrap();
+    driver.machine.assert_clean();
+    assert_eq!(driver.free(mem), Err(errno::EINVAL));
+    assert_eq!(field(&found(&driver)), "handle");
+}
+
+#[test]
+fn what_a_queue_stands_on_is_neither_unmapped_nor_freed() {
+    let driver = driver();
+    let queue = driver.sdma();
+    assert_eq!(driver.unmap(queue.ring), Err(errno::EBUSY));
+    assert_eq!(found(&driver), Violation::UnmappedUsed { handle: queue.ring.handle, va: queue.ring.va });
+    driver.call(abi::BOTH, 0x03, &mut abi::Id { id: queue.id, pad: 0 }).unwrap();
+    driver.unmap(queue.ring).unwrap();
+    driver.free(queue.ring).unwrap();
+    driver.machine.assert_clean();
+    assert_eq!(driver.call(abi::BOTH, 0x03, &mut abi::Id { id: queue.id, pad: 0 }), Err(errno::EINVAL));
+    assert_eq!(field(&found(&driver)), "queue_id");
+}
+
+#[test]
+fn the_host_does_not_map_what_is_hidden_or_longer_than_it_is() {
+    let driver = driver();
+    let map = |value: &abi::AllocMemory, len: usize| {
+        // SAFETY: MAP_SHARED at an address that the kernel chooses replaces nothing.
+        unsafe { driver.machine.mmap(0, len, 3, 1, Some(driver.render), value.mmap_offset) }
+    };
+    let hidden = driver.try_alloc(driver.reserve(4096), 4096, OWN & !abi::FLAG_PUBLIC).unwrap();
+    assert_eq!(map(&hidden, 4096), Err(errno::EPERM));
+    assert!(matches!(found(&driver), Violation::Flags { call: "mmap", .. }));
+    let value = driver.try_alloc(driver.reserve(4096), 4096, SHARED).unwrap();
+    assert_eq!(map(&value, 8192), Err(errno::EINVAL));
+    assert_eq!(field(&found(&driver)), "length");
+    assert_eq!(map(&abi::AllocMemory::default(), 4096), Err(errno::EINVAL));
+    assert_eq!(field(&found(&driver)), "offset");
+    let at = map(&value, 4096).unwrap();
+    // SAFETY: nothing uses the mapping.
+    unsafe { driver.machine.munmap(at, 4096) }.unwrap();
+    driver.machine.assert_clean();
+    // SAFETY: the machine refuses, and unmaps nothing.
+    assert_eq!(unsafe { driver.machine.munmap(at, 4096) }, Err(errno::EINVAL));
+    assert_eq!(found(&driver), Violation::UnmappedHost { address: at, len: 4096 });
+}
+
+#[test]
+fn a_compute_queue_needs_every_memory_mapped_at_its_size() {
+    let driver = driver();
+    let (plan, ..) = driver.aql_plan(64);
+    let other = driver.alloc(16384, SHARED).va;
+    let unmapped = driver.unmapped(4096, SHARED).va;
+    type Spoil = fn(&mut abi::CreateQueue, u64);
+    let spoils: [(QueueMemory, Spoil); 5] = [
+        (QueueMemory::Ring, |plan, va| plan.ring_base_address = va),
+        (QueueMemory::WritePointer, |plan, va| plan.write_pointer_address = va + 0x38),
+        (QueueMemory::ReadPointer, |plan, va| plan.read_pointer_address = va + 0x80),
+        (QueueMemory::EndOfPipe, |plan, va| plan.eop_buffer_address = va),
+        (QueueMemory::SaveArea, |plan, va| plan.ctx_save_restore_address = va),
+    ];
+    for (memory, spoil) in spoils {
+        let mut spoiled = plan;
+        spoil(&mut spoiled, unmapped);
+        assert_eq!(driver.create_queue(&mut spoiled), Err(errno::EINVAL));
+        assert!(matches!(found(&driver), Violation::QueueUnmapped { memory: named, .. } if named == memory));
+        let mut spoiled = plan;
+        spoil(&mut spoiled, other);
+        assert_eq!(driver.create_queue(&mut spoiled), Err(errno::EINVAL));
+        assert!(matches!(found(&driver), Violation::QueueSize { memory: named, .. } if named == memory));
+    }
+    driver.create_queue(&mut plan.clone()).unwrap();
+    driver.machine.assert_clean();
+}
+
+#[test]
+fn a_queue_is_refused_for_each_number_that_the_kernel_checks() {
+    let driver = driver();
+    let (plan, ..) = driver.aql_plan(64);
+    type Spoil = fn(&mut abi::CreateQueue);
+    let spoils: [(&str, Spoil); 11] = [
+        ("queue_type", |plan| plan.queue_type = 7),
+        ("queue_percentage", |plan| plan.queue_percentage = 101),
+        ("queue_priority", |plan| plan.queue_priority = 16),
+        ("ring_size", |plan| plan.ring_size = 3000),
+        ("ring_size", |plan| plan.ring_size = 512),
+        ("ring_base_address", |plan| plan.ring_base_address += 8),
+        ("read_pointer_address", |plan| plan.read_pointer_address += 4),
+        ("eop_buffer_size", |plan| plan.eop_buffer_size = 2048),
+        ("ctl_stack_size", |plan| plan.ctl_stack_size += 4096),
+        ("ctx_save_restore_size", |plan| plan.ctx_save_restore_size -= 4096),
+        ("gpu_id", |plan| plan.gpu_id += 1),
+    ];
+    for (named, spoil) in spoils {
+        let mut spoiled = plan;
+        spoil(&mut spoiled);
+        assert_eq!(driver.create_queue(&mut spoiled), Err(errno::EINVAL));
+        assert_eq!(field(&found(&driver)), named);
+    }
+    driver.create_queue(&mut plan.clone()).unwrap();
+    driver.machine.assert_clean();
+}
+
+#[test]
+fn doorbells_are_mapped_whole() {
+    let driver = driver();
+    let (mut value, ..) = driver.sdma_plan(4096);
+    driver.create_queue(&mut value).unwrap();
+    // SAFETY: MAP_SHARED at an address that the kernel chooses replaces nothing.
+    let map = |len| unsafe { driver.machine.mmap(0, len, 3, 1, Some(driver.kfd), value.doorbell_offset & !0x1fff) };
+    assert_eq!(map(4096), Err(errno::EINVAL));
+    assert_eq!(field(&found(&driver)), "length");
+    map(8192).unwrap();
+    driver.machine.assert_clean();
+}
+
+#[test]
+fn a_planned_call_fails_and_does_nothing() {
+    let driver = driver();
+    driver.machine.fail(Call::AllocMemory, 1, 2, errno::ENOMEM);
+    let alloc = || driver.try_alloc(driver.reserve(4096), 4096, SHARED).map(|_| ());
+    let before = driver.machine.counts().memories;
+    assert_eq!([alloc(), alloc(), alloc(), alloc()], [Ok(()), Err(errno::ENOMEM), Err(errno::ENOMEM), Ok(())]);
+    assert_eq!(driver.machine.counts().memories, before + 2);
+    driver.machine.assert_clean();
+}
+
+pub(super) fn event(driver: &Driver, kind: u32, page: u64) -> Result<abi::CreateEvent, i32> {
+    let mut value = abi::CreateEvent { event_type: kind, event_page_offset: page, auto_reset: 1, ..Default::default() };
+    driver.call(abi::BOTH, 0x08, &mut value).map(|()| value)
+}
+
+pub(super) fn wait_for(driver: &Driver, events: &mut [abi::EventData], all: bool, ms: u32) -> Result<u32, i32> {
+    let mut value = abi::WaitEvents {
+        events_ptr: events.as_mut_ptr() as u64,
+        num_events: events.len() as u32,
+        wait_for_all: u32::from(all),
+        timeout: ms,
+        wait_result: 9,
+    };
+    driver.call(abi::BOTH, 0x0c, &mut value).map(|()| value.wait_result)
+}
+
+pub(super) fn named(id: u32) -> abi::EventData {
+    abi::EventData { event_id: id, ..Default::default() }
+}
+
+#[test]
+fn events_are_set_waited_for_and_reset() {
+    let driver = driver();
+    let page = driver.alloc(32768, SHARED);
+    let first = event(&driver, abi::EVENT_SIGNAL, page.handle).unwrap();
+    let second = event(&driver, abi::EVENT_SIGNAL, 0).unwrap();
+    assert_eq!(page.word(u64::from(first.event_slot_index) * 8).load(std::sync::atomic::Ordering::Acquire), u64::MAX);
+    let set = |id| driver.call(abi::IN, 0x0a, &mut abi::Id { id, pad: 0 });
+    let mut both = [named(first.event_id), named(second.event_id)];
+    assert_eq!(wait_for(&driver, &mut both, false, 0), Ok(abi::WAIT_TIMEOUT));
+    set(first.event_id).unwrap();
+    assert_eq!(wait_for(&driver, &mut both, true, 1), Ok(abi::WAIT_TIMEOUT), "not all");
+    assert_eq!(wait_for(&driver, &mut both, false, 0), Ok(abi::WAIT_COMPLETE));
+    assert_eq!(wait_for(&driver, &mut [named(first.event_id)], false, 0), Ok(abi::WAIT_TIMEOUT), "it was reset");
+    set(first.event_id).unwrap();
+    driver.call(abi::IN, 0x0b, &mut abi::Id { id: first.event_id, pad: 0 }).unwrap();
+    assert_eq!(wait_for(&driver, &mut [named(first.event_id)], false, 0), Ok(abi::WAIT_TIMEOUT));
+    driver.machine.assert_clean();
+    assert_eq!(event(&driver, abi::EVENT_SIGNAL, page.handle).unwrap_err(), errno::EINVAL);
+    assert_eq!(field(&found(&driver)), "event_page_offset");
+    assert_eq!(event(&driver, 77, 0).unwrap_err(), errno::EINVAL);
+    assert_eq!(field(&found(&driver)), "event_type");
+    driver.call(abi::IN, 0x09, &mut abi::Id { id: second.event_id, pad: 0 }).unwrap();
+    assert_eq!(wait_for(&driver, &mut both, false, 0), Err(errno::EINVAL));
+    assert_eq!(set(second.event_id), Err(errno::EINVAL));
+    assert_eq!(field(&found(&driver)), "event_id");
+}
+
+#[test]
+fn a_wait_that_names_an_older_age_does_not_sleep() {
+    let driver = driver();
+    let event = event(&driver, abi::EVENT_SIGNAL, 0).unwrap();
+    let mut seen = abi::EventData { data0: 1, ..named(event.event_id) };
+    driver.call(abi::IN, 0x0a, &mut abi::Id { id: event.event_id, pad: 0 }).unwrap();
+    assert_eq!(wait_for(&driver, &mut [named(event.event_id)], false, 0), Ok(abi::WAIT_COMPLETE), "another took it");
+    let mut array = [seen];
+    assert_eq!(wait_for(&driver, &mut array, false, 0), Ok(abi::WAIT_COMPLETE), "its age is newer than 1");
+    seen.data0 = array[0].data0;
+    assert_eq!(seen.data0, 2);
+    assert_eq!(wait_for(&driver, &mut [seen], false, 0), Ok(abi::WAIT_TIMEOUT));
+}
+
+#[test]
+fn a_wait_ends_by_a_set_from_another_thread() {
+    let driver = driver();
+    let event = event(&driver, abi::EVENT_SIGNAL, 0).unwrap();
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| wait_for(&driver, &mut [named(event.event_id)], false, 60_000));
+        driver.call(abi::IN, 0x0a, &mut abi::Id { id: event.event_id, pad: 0 }).unwrap();
+        assert_eq!(waiter.join().unwrap(), Ok(abi::WAIT_COMPLETE));
+    });
+    assert!(start.elapsed() < Duration::from_secs(30));
+}
+
+#[test]
+fn the_page_of_events_stays_until_the_process_ends() {
+    let driver = driver();
+    let page = driver.alloc(32768, SHARED);
+    event(&driver, abi::EVENT_SIGNAL, page.handle).unwrap();
+    driver.unmap(page).unwrap();
+    assert_eq!(driver.free(page), Err(errno::EPERM));
+    assert_eq!(field(&found(&driver)), "handle");
+}

@@ -150,11 +150,21 @@ impl Driver {
         mem
     }
 
+    /// Memory that the host does not see.
+    pub(super) fn hidden(&self, len: u64, flags: u32) -> Mem {
+        let va = self.reserve(len);
+        let mem = Mem { va, len, handle: self.try_alloc(va, len, flags).unwrap().handle };
+        self.map(mem).unwrap();
+        mem
+    }
+
     /// New memory of zeros.
     pub(super) fn zeroed(&self, len: u64, flags: u32) -> Mem {
         let mem = self.alloc(len, flags);
         (0..mem.len / 8).for_each(|i| mem.word(i * 8).store(0, Ordering::Relaxed));
-        self.flush();
+        if flags & abi::FLAG_VRAM != 0 {
+            self.flush();
+        }
         mem
     }
 
@@ -260,7 +270,7 @@ impl Driver {
         let (mut value, ring, read_pointer, write_pointer) = self.sdma_plan(bytes);
         self.create_queue(&mut value).unwrap();
         let doorbell = self.doorbell(value.doorbell_offset);
-        Sdma { id: value.queue_id, ring, read_pointer, write_pointer, doorbell, write: 0 }
+        Sdma { id: value.queue_id, ring, size: bytes, read_pointer, write_pointer, doorbell, write: 0 }
     }
 
     /// Lays a code object out in memory, and says where the descriptors of its kernels are.
@@ -310,6 +320,16 @@ impl Image {
     pub(super) fn kernel(&self, name: &str) -> u64 {
         let name = format!("{name}.kd");
         self.mem.va + self.symbols.iter().find(|(symbol, _)| *symbol == name).unwrap().1
+    }
+
+    /// The offset of a kernel's first instruction.
+    pub(super) fn entry(&self, name: &str) -> u64 {
+        self.symbols.iter().find(|(symbol, _)| symbol == name).unwrap().1
+    }
+
+    /// The address of some kernel's descriptor.
+    pub(super) fn any(&self) -> u64 {
+        self.mem.va + self.symbols.iter().find(|(symbol, _)| symbol.ends_with(".kd")).unwrap().1
     }
 }
 
@@ -452,6 +472,8 @@ impl Aql {
 pub(super) struct Sdma {
     pub id: u32,
     pub ring: Mem,
+    /// Bytes of the ring.
+    pub size: u64,
     pub read_pointer: Mem,
     pub write_pointer: Mem,
     pub doorbell: Mem,
@@ -496,7 +518,7 @@ pub(super) fn sdma_release() -> Vec<u32> {
 impl Sdma {
     /// Writes the next packet, and does not ring; what does not fit before the end is filled with NOP.
     pub(super) fn push(&mut self, words: &[u32]) {
-        let left = (self.ring.len - self.write % self.ring.len) / 4;
+        let left = (self.size - self.write % self.size) / 4;
         if (words.len() as u64) > left {
             (0..left).for_each(|_| self.word(0));
         }
@@ -504,7 +526,7 @@ impl Sdma {
     }
 
     pub(super) fn word(&mut self, word: u32) {
-        self.ring.half(self.write % self.ring.len).store(word, Ordering::Relaxed);
+        self.ring.half(self.write % self.size).store(word, Ordering::Relaxed);
         self.write += 4;
     }
 
