@@ -1,8 +1,6 @@
 //! Each kind of violation by a kernel that provokes it, beside its twin that stays within bounds and passes: as a loop over
 //! threads and on fibers, with the light passes and with all.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -320,14 +318,12 @@ fn an_access_that_is_not_aligned_as_its_type_is_a_violation() {
 
 #[test]
 fn threadgroup_memory_is_checked_against_what_is_set_and_what_is_declared() {
-    let body = format!(
-        "  %i = zext i32 %1 to i64\n  %p = getelementptr inbounds float, ptr addrspace(3) %0, i64 %i\n\
-         \x20 store float 1.0, ptr addrspace(3) %p, align 4\n  ret void"
-    );
+    let body = "  %i = zext i32 %1 to i64\n  %p = getelementptr inbounds float, ptr addrspace(3) %0, i64 %i\n\
+         \x20 store float 1.0, ptr addrspace(3) %p, align 4\n  ret void";
     let is_threadgroup = |outcome: Result<(), Violation>, how: &str| {
         assert!(matches!(outcome, Err(Violation::ThreadgroupBounds { size: 4, .. })), "{how}: {outcome:?}");
     };
-    each("", &[Threadgroup(0), Place], &body, |kernel, how| {
+    each("", &[Threadgroup(0), Place], body, |kernel, how| {
         let run = |threads, bytes| Run { threadgroup: vec![(0, bytes)], ..Run::new(threads, &[]) }.go(kernel);
         assert_eq!(run(16, 64), Ok(()), "{how}");
         is_threadgroup(run(17, 64), how);
@@ -398,13 +394,11 @@ fn a_pointer_that_is_one_of_two_is_checked_against_its_own_range() {
 
 #[test]
 fn a_constant_table_of_the_kernels_is_checked() {
-    let body = format!(
-        "  %i = zext i32 %1 to i64\n  %q = getelementptr inbounds [8 x i32], ptr addrspace(2) @table, i64 0, i64 %i\n\
+    let body = "  %i = zext i32 %1 to i64\n  %q = getelementptr inbounds [8 x i32], ptr addrspace(2) @table, i64 0, i64 %i\n\
          \x20 %x = load i32, ptr addrspace(2) %q, align 4\n  %p = getelementptr i32, ptr addrspace(1) %0, i64 %i\n\
-         \x20 store i32 %x, ptr addrspace(1) %p, align 4\n  ret void"
-    );
+         \x20 store i32 %x, ptr addrspace(1) %p, align 4\n  ret void";
     let globals = "@table = internal addrspace(2) constant [8 x i32] [i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7, i32 8], align 4";
-    each(globals, &[Device(0), Place], &body, |kernel, how| {
+    each(globals, &[Device(0), Place], body, |kernel, how| {
         let memory = Memory::new(64);
         assert_eq!(Run::new(8, &[(0, &memory, 64)]).go(kernel), Ok(()), "{how}");
         assert_eq!(memory.word(3), 8 << 32 | 7, "{how}");

@@ -122,6 +122,20 @@ impl Group {
                 let first = w.op(I32, format_args!("call i32 @llvm.cttz.i32({}, i1 false)", active.typed()));
                 Some(w.compare("icmp eq", &first, &lane))
             }
+            // Of a mask that a ballot answered; it names no lane that is not active.
+            ("vote_all" | "vote_any", [mask]) if matches!(mask.ty, Type::One(Scalar::Int(_))) => {
+                let lane = lane_of(w);
+                let active = meet(w);
+                let active = self.narrow(w, active, &lane);
+                let set = w.cast(if mask.scalar().bits() > 32 { "trunc" } else { "zext" }, mask, I32);
+                let base = self.base(w, &lane);
+                let all = w.binary("lshr", &active, &base);
+                let set = w.binary("and", &set, &all);
+                Some(match operation {
+                    "vote_all" => w.compare("icmp eq", &set, &all),
+                    _ => w.compare("icmp ne", &set, &Value::int(0)),
+                })
+            }
             // Helper threads are of rendering.
             ("is_helper_thread", []) => Some(Value::one(Scalar::Int(1), "false")),
             _ => None,

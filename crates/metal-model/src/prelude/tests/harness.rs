@@ -19,6 +19,15 @@ use llvm_sys::transforms::pass_builder::*;
 use crate::jit::abi::ThreadContext;
 use crate::prelude::{Body, ModuleOptions, Needs, Signature, Unsupported, body, symbols};
 
+/// Calls one function of LLVM's C API.
+macro_rules! llvm {
+    ($function:ident($($argument:expr),* $(,)?)) => {
+        // SAFETY: handles are alive and of the kind that the function wants, texts end with a zero byte, and pointers and
+        // lengths are those of what they were taken from.
+        unsafe { $function($($argument),*) }
+    };
+}
+
 /// A number that memory holds, in bytes.
 pub(super) trait Plain: Copy {
     fn bytes(self) -> Vec<u8>;
@@ -58,10 +67,8 @@ pub(super) struct Bodies {
 
 impl Drop for Bodies {
     fn drop(&mut self) {
-        // SAFETY: the engine owns the module, is disposed of once, and none of its code runs.
-        unsafe { LLVMDisposeExecutionEngine(self.engine) };
-        // SAFETY: all that was made in the context is gone.
-        unsafe { LLVMContextDispose(self.context) };
+        llvm!(LLVMDisposeExecutionEngine(self.engine));
+        llvm!(LLVMContextDispose(self.context));
     }
 }
 
@@ -125,14 +132,22 @@ fn initialize() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         crate::jit::llvm::initialize();
-        // SAFETY: it only makes the linker keep the engine.
-        unsafe { LLVMLinkInMCJIT() };
+        llvm!(LLVMLinkInMCJIT());
     });
 }
 
 impl Bodies {
     /// Compiles the bodies of these functions, each a name and a type as in `air.fma.f32 float (float, float, float)`.
     pub(super) fn new(functions: &[&str]) -> Bodies {
+        Bodies::with(functions, false)
+    }
+
+    /// The same for the oldest processor of this kind, which has no instructions for half and bfloat.
+    pub(super) fn plain(functions: &[&str]) -> Bodies {
+        Bodies::with(functions, true)
+    }
+
+    fn with(functions: &[&str], plain: bool) -> Bodies {
         let functions: Vec<(&str, Signature)> = functions
             .iter()
             .map(|line| line.split_once(' ').unwrap())
@@ -144,23 +159,20 @@ impl Bodies {
             wrapper(&mut text, name, ty);
         }
         let names: Vec<&str> = functions.iter().map(|(name, _)| *name).collect();
-        Bodies::compile(&text, &names)
+        Bodies::compile(&text, &names, plain)
     }
 
-    fn compile(text: &str, names: &[&str]) -> Bodies {
+    fn compile(text: &str, names: &[&str], plain: bool) -> Bodies {
         initialize();
         let text = std::ffi::CString::new(text).unwrap();
-        // SAFETY: plain construction.
-        let context = unsafe { LLVMContextCreate() };
+        let context = llvm!(LLVMContextCreate());
         let (mut module, mut message, mut engine) = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the text ends with a zero byte, which the copy has too; the parser takes the buffer.
-        let failed = unsafe {
-            let buffer =
-                LLVMCreateMemoryBufferWithMemoryRangeCopy(text.as_ptr(), text.as_bytes().len(), c"text".as_ptr());
-            LLVMParseIRInContext(context, buffer, &raw mut module, &raw mut message)
-        };
+        // The copy has a zero byte behind the text, and becomes the parser's.
+        let (start, len) = (text.as_ptr(), text.as_bytes().len());
+        let buffer = llvm!(LLVMCreateMemoryBufferWithMemoryRangeCopy(start, len, c"text".as_ptr()));
+        let failed = llvm!(LLVMParseIRInContext(context, buffer, &raw mut module, &raw mut message));
         assert_eq!(failed, 0, "{}", message_text(message));
-        optimize(module);
+        optimize(module, plain);
         let mut options = LLVMMCJITCompilerOptions {
             OptLevel: 2,
             CodeModel: LLVMCodeModel::LLVMCodeModelJITDefault,
@@ -168,11 +180,9 @@ impl Bodies {
             EnableFastISel: 0,
             MCJMM: ptr::null_mut(),
         };
-        // SAFETY: the module is alive and becomes the engine's; the options are of their own size.
-        let failed = unsafe {
-            let size = size_of_val(&options);
-            LLVMCreateMCJITCompilerForModule(&raw mut engine, module, &raw mut options, size, &raw mut message)
-        };
+        let size = size_of_val(&options);
+        let (to, why) = (&raw mut engine, &raw mut message);
+        let failed = llvm!(LLVMCreateMCJITCompilerForModule(to, module, &raw mut options, size, why));
         assert_eq!(failed, 0, "{}", message_text(message));
         let mut host = symbols();
         host.extend([
@@ -182,22 +192,19 @@ impl Bodies {
         ]);
         for (name, address) in host {
             let name = std::ffi::CString::new(name).unwrap();
-            // SAFETY: the module is the engine's and alive; the function stays where it is.
-            unsafe {
-                let declared = LLVMGetNamedFunction(module, name.as_ptr());
-                if !declared.is_null() {
-                    LLVMAddGlobalMapping(engine, declared, address as *mut _);
-                } else if name.to_bytes().starts_with(b"__") {
-                    // The code generator calls these by itself.
-                    LLVMAddSymbol(name.as_ptr(), address as *mut _);
-                }
+            let address = std::ptr::with_exposed_provenance_mut(address);
+            let declared = llvm!(LLVMGetNamedFunction(module, name.as_ptr()));
+            if !declared.is_null() {
+                llvm!(LLVMAddGlobalMapping(engine, declared, address));
+            } else if name.to_bytes().starts_with(b"__") {
+                // The code generator calls these by itself.
+                llvm!(LLVMAddSymbol(name.as_ptr(), address));
             }
         }
         let mut runs = BTreeMap::new();
         for name in names {
             let wrapper = std::ffi::CString::new(format!("run:{name}")).unwrap();
-            // SAFETY: the engine is alive.
-            let address = unsafe { LLVMGetFunctionAddress(engine, wrapper.as_ptr()) };
+            let address = llvm!(LLVMGetFunctionAddress(engine, wrapper.as_ptr()));
             assert_ne!(address, 0, "{name} was compiled");
             // SAFETY: the wrapper has this type.
             let run = unsafe { std::mem::transmute::<u64, extern "C" fn(*const u8, *mut u8)>(address) };
@@ -248,29 +255,29 @@ fn message_text(message: *mut std::ffi::c_char) -> String {
 }
 
 /// The passes that compiled kernels get, so that what is tested is what runs.
-fn optimize(module: LLVMModuleRef) {
-    let mut message = ptr::null_mut();
-    // SAFETY: the module is alive; names are LLVM's own and freed by the process's end.
-    unsafe {
-        let triple = LLVMGetDefaultTargetTriple();
-        let mut target = ptr::null_mut();
-        assert_eq!(LLVMGetTargetFromTriple(triple, &raw mut target, &raw mut message), 0);
-        let machine = LLVMCreateTargetMachine(
-            target,
-            triple,
-            LLVMGetHostCPUName(),
-            LLVMGetHostCPUFeatures(),
-            LLVMCodeGenOptLevel::LLVMCodeGenLevelDefault,
-            LLVMRelocMode::LLVMRelocDefault,
-            LLVMCodeModel::LLVMCodeModelJITDefault,
-        );
-        let options = LLVMCreatePassBuilderOptions();
-        LLVMPassBuilderOptionsSetVerifyEach(options, 1);
-        let error = LLVMRunPasses(module, c"verify,always-inline,default<O2>".as_ptr(), machine, options);
-        assert!(error.is_null(), "the passes run");
-        LLVMDisposePassBuilderOptions(options);
-        LLVMDisposeTargetMachine(machine);
+fn optimize(module: LLVMModuleRef, plain: bool) {
+    let (mut message, mut target) = (ptr::null_mut(), ptr::null_mut());
+    let triple = llvm!(LLVMGetDefaultTargetTriple());
+    assert_eq!(llvm!(LLVMGetTargetFromTriple(triple, &raw mut target, &raw mut message)), 0);
+    let (name, features) = (llvm!(LLVMGetHostCPUName()), llvm!(LLVMGetHostCPUFeatures()));
+    // The engine makes code for the oldest processor where a function does not say otherwise.
+    let mut function = if plain { ptr::null_mut() } else { llvm!(LLVMGetFirstFunction(module)) };
+    while !function.is_null() {
+        llvm!(LLVMAddTargetDependentFunctionAttr(function, c"target-cpu".as_ptr(), name));
+        llvm!(LLVMAddTargetDependentFunctionAttr(function, c"target-features".as_ptr(), features));
+        function = llvm!(LLVMGetNextFunction(function));
     }
+    let level = LLVMCodeGenOptLevel::LLVMCodeGenLevelDefault;
+    let (relocation, code) = (LLVMRelocMode::LLVMRelocDefault, LLVMCodeModel::LLVMCodeModelJITDefault);
+    let machine =
+        llvm!(LLVMCreateTargetMachine(target, triple, c"x86-64".as_ptr(), c"".as_ptr(), level, relocation, code));
+    let options = llvm!(LLVMCreatePassBuilderOptions());
+    llvm!(LLVMPassBuilderOptionsSetVerifyEach(options, 1));
+    let passes = c"verify,always-inline,default<O2>";
+    let error = llvm!(LLVMRunPasses(module, passes.as_ptr(), machine, options));
+    assert!(error.is_null(), "the passes run");
+    llvm!(LLVMDisposePassBuilderOptions(options));
+    llvm!(LLVMDisposeTargetMachine(machine));
 }
 
 /// The SIMD-group whose lanes run on this thread, one after the other.

@@ -65,7 +65,7 @@ fn reductions_fold_the_active_lanes() {
         let sign = |lane: usize| if gives(lane) % 2 == 0 { 2f32 } else { -0.5 };
         check("air.simd_product.f32", &|lane| sign(lane).bytes(), active(mask).map(sign).product::<f32>().bytes());
         // A lane without a number does not count in a maximum.
-        let half = |lane: usize| if lane % 3 == 0 { 0x7e00 } else { half_bits(gives(lane) as f32) };
+        let half = |lane: usize| if lane.is_multiple_of(3) { 0x7e00 } else { half_bits(gives(lane) as f32) };
         let greatest = active(mask).map(|lane| half_value(half(lane))).fold(f32::NAN, f32::max);
         if greatest.is_nan() {
             let answers = bodies.lanes("air.simd_max.f16", mask, |lane| vec![half(lane).bytes()]);
@@ -104,7 +104,7 @@ fn prefixes_fold_the_active_lanes_before_or_up_to_each() {
         let before = bodies.lanes("air.simd_prefix_exclusive_sum.f32", mask, |lane| vec![(gives(lane) as f32).bytes()]);
         let products =
             bodies.lanes("air.simd_prefix_inclusive_product.u.i8", mask, |lane| vec![(gives(lane) as u8).bytes()]);
-        let sign = |lane: usize| half_bits(if lane % 5 == 0 { -1.0 } else { 1.0 });
+        let sign = |lane: usize| half_bits(if lane.is_multiple_of(5) { -1.0 } else { 1.0 });
         let signs = bodies.lanes("air.simd_prefix_exclusive_product.f16", mask, |lane| vec![sign(lane).bytes()]);
         let quads = bodies.lanes("air.quad_prefix_exclusive_sum.s.i32", mask, |lane| vec![gives(lane).bytes()]);
         for lane in active(mask) {
@@ -239,6 +239,9 @@ fn votes_and_who_is_active() {
         "air.simd_is_helper_thread i1 ()",
         "air.simd_broadcast_first.f32 float (float)",
         "air.quad_broadcast_first.s.i32 i32 (i32)",
+        "air.simd_vote_all.i64 i1 (i64)",
+        "air.simd_vote_any.i64 i1 (i64)",
+        "air.quad_vote_all i1 (i16)",
     ]);
     for mask in MASKS {
         for truths in [0u32, u32::MAX, 0x0f0f_1111, 0x8000_0001] {
@@ -254,6 +257,17 @@ fn votes_and_who_is_active() {
                 let (quad_set, quad_mask) = ((truths & mask) >> base & 15, mask >> base & 15);
                 assert_eq!(u32::from(u16::read(&quad[lane])), quad_set);
                 assert_eq!(bool::read(&quad_all[lane]), quad_set == quad_mask);
+            }
+            let given = |_| vec![u64::from(truths).bytes()];
+            let all = bodies.lanes("air.simd_vote_all.i64", mask, given);
+            let any = bodies.lanes("air.simd_vote_any.i64", mask, given);
+            let in_quad =
+                bodies.lanes("air.quad_vote_all", mask, |lane| vec![((truths >> (lane / 4 * 4) & 15) as u16).bytes()]);
+            for lane in active(mask) {
+                assert_eq!(bool::read(&all[lane]), truths & mask == mask);
+                assert_eq!(bool::read(&any[lane]), truths & mask != 0);
+                let (base, set) = (lane / 4 * 4, truths & mask);
+                assert_eq!(bool::read(&in_quad[lane]), set >> base & 15 == mask >> base & 15);
             }
         }
         let of = |name: &str| bodies.lanes(name, mask, |_| vec![]);
@@ -378,12 +392,12 @@ fn matrices_multiply_and_add_in_float() {
                 |which: usize| [0, 1].map(|index| encode(types[which + 1], value(which, row, column + index))).concat();
             (0..3).map(give).collect()
         });
-        for lane in 0..32 {
+        for (lane, answer) in answers.iter().enumerate() {
             let (row, column) = place(lane);
             for index in 0..2 {
                 let product: f32 = (0..8).map(|k| value(0, row, k) * value(1, k, column + index)).sum();
                 let truth = encode(types[0], product + value(2, row, column + index));
-                assert_eq!(answers[lane][index * truth.len()..][..truth.len()], truth, "{name} lane {lane} {index}");
+                assert_eq!(answer[index * truth.len()..][..truth.len()], truth, "{name} lane {lane} {index}");
             }
         }
     }
