@@ -16,7 +16,7 @@ pub struct Candidate {
 
 impl Candidate {
     #[cfg_attr(
-        not(any(feature = "host", feature = "cuda")),
+        not(any(feature = "host", feature = "cuda", feature = "metal", feature = "amd")),
         expect(dead_code, reason = "this program is built without any driver")
     )]
     fn new<O: Opener + 'static>(driver: &'static str, opener: O) -> Candidate {
@@ -37,7 +37,24 @@ pub fn candidates() -> Vec<Candidate> {
     // The first also where there is none, so that the list says why.
     #[cfg(feature = "cuda")]
     candidates.extend((0..rig_cuda::count().max(1)).map(|index| Candidate::new("cuda", rig_cuda::gpu(index))));
+    #[cfg(feature = "metal")]
+    candidates.extend((0..metals()).map(|index| Candidate::new("metal", rig_metal::gpu(index))));
+    // As for NVIDIA's, where the kernel may have a driver for AMD's GPUs.
+    #[cfg(feature = "amd")]
+    candidates.extend((0..amds()).map(|index| Candidate::new("amd", rig_amd::gpu(index))));
     candidates
+}
+
+/// How many GPUs of Metal's to list: one on a Mac at least, and elsewhere those of software Metal.
+#[cfg(feature = "metal")]
+fn metals() -> u32 {
+    rig_metal::count().unwrap_or(1).max(u32::from(cfg!(target_vendor = "apple")))
+}
+
+/// How many of AMD's to list: one on Linux at least.
+#[cfg(feature = "amd")]
+fn amds() -> usize {
+    rig_amd::count().max(usize::from(cfg!(target_os = "linux")))
 }
 
 /// Opens the device `name`, in whatever case it is written.
