@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dispatch2::DispatchData;
+use dispatch2::{DispatchData, DispatchObject, DispatchRetained};
 use objc2::{
     DefinedClass, define_class,
     rc::Retained,
@@ -20,6 +20,7 @@ use crate::{
     kernel::{self, CompileError, Constants},
     machine::{Machine, What},
     protocol::{MTLDevice, MTLFunction, MTLFunctionType, MTLLibrary, MTLLibraryError, MTLLibraryType},
+    runtime::dispatch,
 };
 
 /// What a library's object holds.
@@ -212,12 +213,17 @@ impl Function {
     }
 }
 
-/// The bytes of dispatch data.
-struct Data(Vec<u8>);
+/// Dispatch data, kept for its bytes: a library is read where it lies.
+struct Data(DispatchRetained<DispatchData>);
+
+// SAFETY: the bytes of dispatch data never change, and a program hands Metal data whose destructor may run on any thread.
+unsafe impl Send for Data {}
+// SAFETY: as above.
+unsafe impl Sync for Data {}
 
 impl AsRef<[u8]> for Data {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        dispatch::bytes(&self.0)
     }
 }
 
@@ -229,7 +235,7 @@ pub(crate) fn open(
     if !device.machine().permits(What::Library) {
         return Err(errors::library(MTLLibraryError::Internal, "the library is refused"));
     }
-    let library = container::Library::open(Arc::new(Data(data.to_vec())))
+    let library = container::Library::open(Arc::new(Data(data.retain())))
         .map_err(|why| errors::library(MTLLibraryError::Unsupported, &format!("the data is no library: {why}")))?;
     let variables = LibraryVariables { source: library, device: again(device), label: Mutex::new(None) };
     Ok(ProtocolObject::from_retained(create!(Library, device.machine(), variables)))
