@@ -1,5 +1,4 @@
-//! A GPU as the process shares it: its address space, the range of its own memory, the table of words in its reach, its
-//! doorbells and its registers.
+//! A GPU as the process shares it: its address space, the range of its own memory, its doorbells and its registers.
 //!
 //! # Invariants
 //!
@@ -9,11 +8,12 @@
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use rig_edge::{Fault, Words, page_bytes};
+use rig_edge::{Fault, page_bytes};
 
 use crate::abi::memory_flag as flag;
 use crate::hal::{self, Chip};
 use crate::kfd::{Failure, Handle, Kfd, Result};
+use crate::raw::Raw;
 use crate::spans::Spans;
 use crate::sys::{Errno, Fd, Place};
 use crate::topology::Node;
@@ -38,7 +38,6 @@ pub(crate) struct Gpu {
     /// All addresses of the range, as they were reserved.
     reserved: (usize, usize),
     spans: Mutex<Spans>,
-    words: OnceLock<Handle>,
     doorbells: Mutex<Option<usize>>,
     /// The page of registers that flush the host's writes through the window.
     flush: OnceLock<(Handle, usize)>,
@@ -72,7 +71,6 @@ impl Gpu {
             range: (reserved as u64, reserved as u64 + len),
             reserved: (reserved, len as usize),
             spans: Mutex::new(Spans::new(reserved as u64, len)),
-            words: OnceLock::new(),
             doorbells: Mutex::new(None),
             flush: OnceLock::new(),
             lost: OnceLock::new(),
@@ -83,23 +81,11 @@ impl Gpu {
             }
             _ => format!("the GPU's address space: {failure}"),
         })?;
-        gpu.map_words().map_err(|failure| format!("the table of words: {failure}"))?;
         if gpu.node.window {
             // Without the page of registers, Mapped memory is the host's.
             let _ = gpu.map_flush();
         }
         Ok(gpu)
-    }
-
-    /// Maps the table of words, at the addresses where the host has it.
-    fn map_words(&self) -> Result<()> {
-        let base = Words::get().base();
-        let address = base.expose_provenance() as u64;
-        // SAFETY: the table lasts as long as the process.
-        #[expect(unsafe_code, reason = "gives the GPU the table of words")]
-        let handle = unsafe { self.wrap_at(address, base, Words::len_bytes()) }?;
-        let _ = self.words.set(handle);
-        Ok(())
     }
 
     /// Maps the page of registers that flush the host's writes through the window.
@@ -180,8 +166,11 @@ impl Gpu {
     }
 
     /// The register that flushes the host's writes through the window.
-    pub fn flush_register(&self) -> Option<usize> {
-        self.flush.get().map(|&(_, address)| address)
+    pub fn flush_register(&self) -> Option<Raw> {
+        let &(_, address) = self.flush.get()?;
+        // SAFETY: the page of registers stays mapped as long as the GPU is open, and its system keeps it open.
+        #[expect(unsafe_code, reason = "a register")]
+        Some(unsafe { Raw::new(std::ptr::with_exposed_provenance_mut(address), 4) })
     }
 
     /// The address of a doorbell, whose page is mapped at the first.
@@ -225,12 +214,6 @@ impl Gpu {
 impl Drop for Gpu {
     fn drop(&mut self) {
         let kfd = &self.kfd;
-        if let Some(&handle) = self.words.get() {
-            // SAFETY: no device of the GPU is left, so no work uses the table.
-            let unmapped = unsafe { kfd.unmap(handle, self.id()) };
-            // SAFETY: as above.
-            let _ = unmapped.and_then(|()| unsafe { kfd.free(handle) });
-        }
         if let Some(&(handle, address)) = self.flush.get() {
             // SAFETY: no device of the GPU is left, which alone write the register.
             unsafe { kfd.release(address, page_bytes()) };

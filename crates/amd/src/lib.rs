@@ -62,10 +62,11 @@ mod sys;
 mod system;
 mod timeline;
 mod topology;
+mod windows;
 mod work;
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -83,9 +84,9 @@ pub use open::on;
 pub use open::{GpuOpener, count, gpu};
 use order::Places;
 use queue::Own;
-use raw::Raw;
 use sleep::{Events, Sleepers};
 pub use system::System;
+use windows::Windows;
 use work::Hot;
 pub use work::Plan;
 
@@ -101,15 +102,15 @@ pub struct Amd {
     hot: Mutex<Option<Hot>>,
     /// The driver's own memory, beside the queues'.
     own: Mutex<Vec<Own>>,
-    /// The register that flushes the host's writes through the GPU's window.
-    flush: Option<Raw>,
-    /// How many regions live that the host writes through the window.
-    windows: AtomicUsize,
+    /// The regions that the host writes through a GPU's window.
+    windows: Windows,
     /// Whether the GPU's instruction caches may be stale.
     stale: AtomicBool,
     events: Events,
     sleepers: Sleepers,
     fault: OnceLock<Fault>,
+    /// Keeps what all GPUs share.
+    system: System,
 }
 
 /// What compilers need to know of a GPU.
@@ -140,15 +141,6 @@ impl Capability {
     }
 }
 
-impl Amd {
-    /// Counts a region that the host writes through the window. Release: pairs with the Acquire of `submit`.
-    fn count_window(&self, region: &Region) {
-        if region.is_window() {
-            self.windows.fetch_add(1, Ordering::Release);
-        }
-    }
-}
-
 #[expect(unsafe_code, reason = "implements the driver interface")]
 impl Driver for Amd {
     type Region = Region;
@@ -168,14 +160,12 @@ impl Driver for Amd {
 
     fn alloc(&self, memory: Memory, len: usize) -> Result<Option<Region>, Fault> {
         let region = Region::alloc(&self.gpu, memory, len)?;
-        region.iter().for_each(|region| self.count_window(region));
+        region.iter().for_each(|region| self.windows.add(region));
         Ok(region)
     }
 
     unsafe fn free(&self, region: Region) -> Result<(), Fault> {
-        if region.is_window() {
-            self.windows.fetch_sub(1, Ordering::Release);
-        }
+        self.windows.remove(&region);
         // SAFETY: the caller's promise.
         unsafe { region.free(&self.gpu) };
         Ok(())
@@ -187,7 +177,7 @@ impl Driver for Amd {
 
     unsafe fn map_host(&self, address: *mut u8, len: usize) -> Result<Mapping<Region>, Fault> {
         // SAFETY: the caller's promise.
-        unsafe { Region::wrap(&self.gpu, address, len) }
+        unsafe { Region::wrap(&self.system, &self.gpu, address, len) }
     }
 
     fn peer(&self, other: &Amd) -> bool {
@@ -197,7 +187,7 @@ impl Driver for Amd {
     unsafe fn map_peer(&self, _: &Amd, region: &Region) -> Result<Mapping<Region>, Fault> {
         let mapping = region.mapped_for(&self.gpu);
         if let Mapping::Mapped(region) = &mapping {
-            self.count_window(region);
+            self.windows.add(region);
         }
         Ok(mapping)
     }

@@ -18,7 +18,9 @@ use rig_edge::{Dma, Fault, Location, Mapping, Memory, page_bytes};
 use crate::abi::memory_flag as flag;
 use crate::gpu::Gpu;
 use crate::kfd::{Failure, Handle};
+use crate::raw::Raw;
 use crate::sys::{Errno, Place, Protection};
+use crate::system::System;
 
 /// What every region's first byte is aligned to, and the least distance of two buffers in one.
 pub(crate) const ALIGNMENT: usize = 256;
@@ -87,8 +89,8 @@ struct Shared {
     handle: Handle,
     /// The GPU that made it.
     home: u32,
-    /// Whether the host writes it through the GPU's window.
-    window: bool,
+    /// The register of that GPU which flushes the host's writes, where they go through its window.
+    window: Option<Raw>,
     /// How many mappings each other GPU has of it.
     guests: Mutex<HashMap<u32, usize>>,
 }
@@ -139,7 +141,8 @@ impl Region {
         #[expect(unsafe_code, reason = "the kernel makes memory at them")]
         let made = unsafe { gpu.kfd().alloc(gpu.id(), address as u64, whole as u64, kind.flags(), 0) };
         let (handle, offset) = made.inspect_err(|_| give_addresses())?;
-        let shared = Shared { handle, home: gpu.id(), window: kind == Kind::Window, guests: Mutex::default() };
+        let window = gpu.flush_register().filter(|_| kind == Kind::Window);
+        let shared = Shared { handle, home: gpu.id(), window, guests: Mutex::default() };
         let mut region = Region {
             device: address as u64,
             host: std::ptr::null_mut(),
@@ -179,8 +182,12 @@ impl Region {
     ///
     /// As [`map_host`](rig_edge::Driver::map_host).
     #[expect(unsafe_code, reason = "the pages are the caller's")]
-    pub(crate) unsafe fn wrap(gpu: &Gpu, host: *mut u8, len: usize) -> Result<Mapping<Region>, Fault> {
+    pub(crate) unsafe fn wrap(system: &System, gpu: &Gpu, host: *mut u8, len: usize) -> Result<Mapping<Region>, Fault> {
         let whole = len.next_multiple_of(page_bytes());
+        if system.owns(host.addr()) {
+            let why = "these pages are a window to a GPU's own memory, which no other GPU takes for the host's";
+            return Ok(Mapping::Never(why.into()));
+        }
         // Addresses of their own: pages may be wrapped more than once, and ranges may overlap.
         let address = match gpu.kfd().reserve(whole) {
             Ok(address) => address,
@@ -189,7 +196,7 @@ impl Region {
         // SAFETY: the caller promises that the pages stay until the mapping is freed, which frees the handle.
         match unsafe { gpu.wrap_at(address as u64, host, whole) } {
             Ok(handle) => {
-                let shared = Shared { handle, home: gpu.id(), window: false, guests: Mutex::default() };
+                let shared = Shared { handle, home: gpu.id(), window: None, guests: Mutex::default() };
                 let (device, shared) = (address as u64, Arc::new(shared));
                 Ok(Mapping::Mapped(Region { device, host, len, shared, origin: Origin::Wrapped }))
             }
@@ -237,9 +244,9 @@ impl Region {
         self.shared.handle
     }
 
-    /// Whether the host's writes to it go through the GPU's window.
-    pub(crate) fn is_window(&self) -> bool {
-        self.shared.window
+    /// The GPU whose window the host writes it through, and the register that flushes that; none where it does not.
+    pub(crate) fn window(&self) -> Option<(u32, Raw)> {
+        self.shared.window.map(|register| (self.shared.home, register))
     }
 
     /// Gives the memory or the mapping back. What the kernel does not take back stays until the process ends.

@@ -1,6 +1,6 @@
 //! The opener, and how many GPUs there are.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -19,8 +19,9 @@ use crate::order::{COPY_PARAMS, Line, Places};
 use crate::queue::{Own, Queues};
 use crate::raw::Raw;
 use crate::sleep::{Events, Sleepers};
-use crate::system::System;
+use crate::system::{Event, System};
 use crate::timeline::Flights;
+use crate::windows::Windows;
 use crate::work::{Hot, first_copy};
 use crate::{Amd, Capability};
 
@@ -105,8 +106,12 @@ fn failed(what: &str) -> impl Fn(Failure) -> String + '_ {
 
 fn make(system: &System, opening: &mut Opening<'_>, timeline: Timeline, hang: Option<Duration>) -> Result<Amd, String> {
     let gpu = opening.gpu;
-    let signal = system.signal(gpu).map_err(failed("the device's event"))?;
-    opening.events.push(signal.id);
+    system.map_words(gpu).map_err(failed("the table of words"))?;
+    let mut events = [Event::default(); 2];
+    for event in &mut events {
+        *event = system.signal(gpu).map_err(failed("an event of the queues"))?;
+        opening.events.push(event.id);
+    }
     for kind in [event_type::MEMORY, event_type::HW_EXCEPTION] {
         let (id, _) = gpu.kfd().create_event(kind, None).map_err(failed("an event of faults"))?;
         opening.events.push(id);
@@ -126,13 +131,13 @@ fn make(system: &System, opening: &mut Opening<'_>, timeline: Timeline, hang: Op
         word: timeline.word().address().expose_provenance() as u64,
         marks: MARKS.map(|at| marks_at + at as u64),
         pattern: marks_at + PATTERN as u64,
-        event: signal,
+        events,
         range: gpu.range(),
         copy,
     };
     upload(gpu, queues, &places, raw, &code.bytes, code_at)?;
     let start = timeline.word().load();
-    let [signal, memory, hardware] = [0, 1, 2].map(|at| opening.events[at]);
+    let [computed, copied, memory, hardware] = [0, 1, 2, 3].map(|at| opening.events[at]);
     opening.events.clear();
     let hot = Hot {
         // PANIC: put there above.
@@ -140,14 +145,8 @@ fn make(system: &System, opening: &mut Opening<'_>, timeline: Timeline, hang: Op
         line: Line::new(start),
         flights: Flights::new(start),
     };
-    let flush = gpu.flush_register().map(|address| {
-        // SAFETY: the page of registers stays mapped as long as the GPU is open, which outlives the device.
-        #[expect(unsafe_code, reason = "a register")]
-        unsafe {
-            Raw::new(std::ptr::with_exposed_provenance_mut(address), 4)
-        }
-    });
     Ok(Amd {
+        system: system.clone(),
         facts: facts(gpu, hang),
         capability: Capability::of(gpu),
         limits: Limits::of(gpu.chip()),
@@ -155,10 +154,9 @@ fn make(system: &System, opening: &mut Opening<'_>, timeline: Timeline, hang: Op
         places,
         hot: Mutex::new(Some(hot)),
         own: Mutex::new(std::mem::take(&mut opening.own)),
-        flush,
-        windows: AtomicUsize::new(0),
+        windows: Windows::default(),
         stale: AtomicBool::new(true),
-        events: Events { signal, memory, hardware },
+        events: Events { computed, copied, memory, hardware },
         sleepers: Sleepers::default(),
         fault: OnceLock::new(),
         gpu: Arc::clone(gpu),

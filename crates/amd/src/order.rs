@@ -25,6 +25,7 @@ use crate::aql::Scope;
 use crate::code::Entry;
 use crate::pm4::{self, Store, Until};
 use crate::sdma::{self, Caches};
+use crate::system::Event;
 
 /// From this length on a copy within the GPU's memory runs as a kernel: the copy engines move some ten gigabytes a second,
 /// the shaders some hundreds, and a change of queues costs some microseconds.
@@ -86,8 +87,9 @@ pub(crate) struct Places {
     pub marks: [u64; 2],
     /// Four bytes of each value of a byte, one after the other.
     pub pattern: u64,
-    /// The event of the device, and its slot.
-    pub event: crate::system::Event,
+    /// The event that each queue sets at the end of a value. Each has its own, so that the host's answer to the one queue's
+    /// interrupt clears nothing of the other's.
+    pub events: [Event; 2],
     /// The GPU's own memory.
     pub range: (u64, u64),
     /// The kernel for copies.
@@ -328,19 +330,19 @@ impl<S: Sink> Walk<'_, S> {
         if value as u32 == 0 {
             self.enter(Engine::Compute);
         }
-        let Places { word, event, .. } = *self.places;
+        let Places { word, events: [computed, copied], .. } = *self.places;
         match self.line.engine {
             Engine::Compute => {
                 let mut words = [0; 2 * pm4::RELEASE_WORDS];
                 words[..pm4::RELEASE_WORDS].copy_from_slice(&pm4::release(word, Store::Word(value)));
-                words[pm4::RELEASE_WORDS..].copy_from_slice(&pm4::release(event.slot, Store::Event(event.id)));
+                words[pm4::RELEASE_WORDS..].copy_from_slice(&pm4::release(computed.slot, Store::Event(computed.id)));
                 self.sink.commands(&words);
             }
             Engine::Copier => {
                 self.sink.copier(&sdma::caches(Caches::WriteBack));
                 self.sink.copier(&sdma::fence(word, value as u32));
-                self.sink.copier(&sdma::fence(event.slot, event.id));
-                self.sink.copier(&sdma::trap(event.id));
+                self.sink.copier(&sdma::fence(copied.slot, copied.id));
+                self.sink.copier(&sdma::trap(copied.id));
             }
         }
         self.line.sign = Some(Sign::Word(value));

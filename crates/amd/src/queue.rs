@@ -23,6 +23,7 @@ use crate::kfd::Result;
 use crate::memory::{Kind, Region};
 use crate::raw::Raw;
 use crate::ring::Ring;
+use crate::windows::Windows;
 
 /// The bytes of the compute ring: 16,384 packets, so that thousands of launches fit one submission.
 pub(crate) const COMPUTE_BYTES: usize = 1 << 20;
@@ -338,15 +339,12 @@ impl Queues {
         }
     }
 
-    /// Tells the GPU of all that was placed: the write positions, the host's writes through the window where `flush` is the
-    /// register that flushes them, then the doorbells.
+    /// Tells the GPU of all that was placed: the write positions, the host's writes through windows, then the doorbells.
     #[inline]
-    pub fn publish(&mut self, flush: Option<Raw>) {
+    pub fn publish(&mut self, windows: &Windows) {
         let (compute, copier) = (self.compute.write(), self.copier.write());
         fence(Ordering::SeqCst);
-        if let Some(register) = flush {
-            register.publish(0, 1);
-        }
+        windows.flush();
         if compute {
             self.compute.ring_doorbell();
         }

@@ -1,6 +1,6 @@
 //! Sleep: waiting for the word without the processor.
 //!
-//! Each value ends with an interrupt that sets the device's event. The event takes itself back when one wait has seen it, so
+//! Each value ends with an interrupt that sets an event of the device's. It takes itself back when one wait has seen it, so
 //! one sleeper at a time waits in the kernel, for all: when its wait ends, every sleeper looks at the word again, and one
 //! of them waits next. So no value is missed, whatever their number.
 //!
@@ -26,12 +26,21 @@ const LOOK: Duration = Duration::from_millis(100);
 /// The events of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Events {
-    /// Set by each value's end.
-    pub signal: u32,
+    /// Set by each value's end on the compute queue.
+    pub computed: u32,
+    /// Set by each value's end on the copy queue.
+    pub copied: u32,
     /// Set by faults of memory, of any GPU of the process.
     pub memory: u32,
     /// Set by resets, of any GPU.
     pub hardware: u32,
+}
+
+impl Events {
+    /// Their numbers: those of values, then memory's and the hardware's.
+    pub fn all(&self) -> [u32; 4] {
+        [self.computed, self.copied, self.memory, self.hardware]
+    }
 }
 
 /// Who waits in the kernel.
@@ -78,8 +87,7 @@ impl Amd {
 
     /// Waits in the kernel for an event, and notes a fault.
     fn look(&self, most: Duration) -> Result<(), Fault> {
-        let Events { signal, memory, hardware } = self.events;
-        let mut events = [signal, memory, hardware].map(EventData::of);
+        let mut events = self.events.all().map(EventData::of);
         let timeout = most.as_micros().div_ceil(1000) as u32;
         match self.gpu.kfd().wait_events(&mut events, timeout) {
             Ok(Waited::Set) => {}
@@ -87,7 +95,7 @@ impl Amd {
             Ok(Waited::Gone) => return Err(self.lose("the kernel has taken the device's events away".into())),
             Err(failure) => return Err(self.lose(failure.to_string())),
         }
-        let (memory, hardware) = (events[1].memory(), events[2].hardware());
+        let (memory, hardware) = (events[2].memory(), events[3].hardware());
         if memory.gpu_id == self.gpu.id() {
             return Err(self.lose(of_memory(&memory)));
         }

@@ -27,7 +27,7 @@ impl Amd {
                 }
             }
         }
-        for event in [self.events.signal, self.events.memory, self.events.hardware] {
+        for event in self.events.all() {
             // An event that the kernel does not end goes with the process.
             let _ = self.gpu.kfd().destroy_event(event);
         }

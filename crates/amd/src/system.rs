@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use rig_edge::Words;
 
 use crate::abi::{EVENT_SLOTS, event_type};
 use crate::gpu::Gpu;
@@ -31,24 +32,41 @@ struct Shared {
 struct State {
     kfd: Option<Arc<Kfd>>,
     gpus: HashMap<u32, Arc<Gpu>>,
+    words: Option<Common>,
     events: Option<EventPage>,
 }
 
-/// The page where GPUs note the events that they interrupt the host for. It is the process's one, and it is never given back:
-/// the kernel keeps it.
-struct EventPage {
+/// Memory that every GPU of the system reaches: made by one of them, mapped for each.
+struct Common {
     handle: Handle,
+    mapped: Vec<Arc<Gpu>>,
+}
+
+impl Common {
+    fn new(handle: Handle, gpu: &Arc<Gpu>) -> Common {
+        Common { handle, mapped: vec![Arc::clone(gpu)] }
+    }
+
+    /// Maps it for a GPU that does not reach it yet.
+    fn map(&mut self, gpu: &Arc<Gpu>) -> Result<()> {
+        if self.mapped.iter().all(|mapped| mapped.id() != gpu.id()) {
+            gpu.kfd().map(self.handle, gpu.id())?;
+            self.mapped.push(Arc::clone(gpu));
+        }
+        Ok(())
+    }
+}
+
+/// The page where GPUs note the events that they interrupt the host for: the process's one, which the kernel keeps.
+struct EventPage {
+    common: Common,
     address: u64,
     /// Whether the kernel was told of it.
     told: bool,
-    /// The GPUs that reach it.
-    mapped: Vec<u32>,
-    /// Keeps its GPU open.
-    _region: Region,
 }
 
 /// An event that a GPU sets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
     pub id: u32,
     /// The address of its slot.
@@ -101,31 +119,62 @@ impl System {
             };
         }
         let gpu = Arc::new(Gpu::open(kfd, node)?);
+        // Kept from here on: the kernel binds the process to its render node.
         state.gpus.insert(gpu.id(), Arc::clone(&gpu));
         Ok(gpu)
     }
 
+    /// Whether some GPU of the system owns the memory at a host address, which is then a window to it.
+    pub(crate) fn owns(&self, address: usize) -> bool {
+        let state = self.shared.state.lock();
+        state.gpus.values().any(|gpu| (gpu.range().0..gpu.range().1).contains(&(address as u64)))
+    }
+
+    /// Gives `gpu` the table of words, at the addresses where the host has it.
+    pub(crate) fn map_words(&self, gpu: &Arc<Gpu>) -> Result<()> {
+        let mut state = self.shared.state.lock();
+        if let Some(words) = &mut state.words {
+            return words.map(gpu);
+        }
+        let base = Words::get().base();
+        // SAFETY: the table lasts as long as the process.
+        #[expect(unsafe_code, reason = "gives the GPU the table of words")]
+        let handle = unsafe { gpu.wrap_at(base.expose_provenance() as u64, base, Words::len_bytes()) }?;
+        state.words = Some(Common::new(handle, gpu));
+        Ok(())
+    }
+
     /// Makes an event that `gpu` sets.
-    pub(crate) fn signal(&self, gpu: &Gpu) -> Result<Event> {
+    pub(crate) fn signal(&self, gpu: &Arc<Gpu>) -> Result<Event> {
         let mut state = self.shared.state.lock();
         if state.events.is_none() {
             let region = Region::make(gpu, Kind::Commands, EVENT_PAGE_BYTES)?;
-            state.events = Some(EventPage {
-                handle: region.handle(),
-                address: region.location().device,
-                told: false,
-                mapped: vec![gpu.id()],
-                _region: region,
-            });
+            let (common, address) = (Common::new(region.handle(), gpu), region.location().device);
+            state.events = Some(EventPage { common, address, told: false });
         }
         // PANIC: it was made just now, or before.
         let page = state.events.as_mut().expect("a page of events");
-        if !page.mapped.contains(&gpu.id()) {
-            gpu.kfd().map(page.handle, gpu.id())?;
-            page.mapped.push(gpu.id());
-        }
-        let (id, slot) = gpu.kfd().create_event(event_type::SIGNAL, (!page.told).then_some(page.handle))?;
+        page.common.map(gpu)?;
+        let handle = (!page.told).then_some(page.common.handle);
+        let (id, slot) = gpu.kfd().create_event(event_type::SIGNAL, handle)?;
         page.told = true;
         Ok(Event { id, slot: page.address + 8 * u64::from(slot) })
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // The page of events stays: the kernel has it for as long as the process lives.
+        let Some(Common { handle, mapped }) = self.words.take() else { return };
+        for gpu in &mapped {
+            // SAFETY: no device of the system is left, so no work uses the table.
+            #[expect(unsafe_code, reason = "takes the table from the GPU")]
+            let _ = unsafe { gpu.kfd().unmap(handle, gpu.id()) };
+        }
+        if let Some(kfd) = &self.kfd {
+            // SAFETY: as above.
+            #[expect(unsafe_code, reason = "gives the table back")]
+            let _ = unsafe { kfd.free(handle) };
+        }
     }
 }

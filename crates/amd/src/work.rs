@@ -15,6 +15,7 @@ use crate::queue::{ARGUMENTS_ALIGN, Queues};
 use crate::ring::Cursor;
 use crate::sdma::{self, Caches};
 use crate::timeline::Flights;
+use crate::windows::Windows;
 
 /// What all runs of a submission share: nothing, since packets are made anew in each.
 #[derive(Debug)]
@@ -182,7 +183,7 @@ pub(crate) fn first_copy(queues: &mut Queues, places: &Places, from: u64, to: u6
     ] {
         queues.copier.packet(packet);
     }
-    queues.publish(None);
+    queues.publish(&Windows::default());
 }
 
 impl Amd {
@@ -242,9 +243,7 @@ impl Amd {
         walk.value(value, parts, work, |index| decided(&work.scratch[index]));
         *line = walk.line;
         flights.note(value, queues);
-        // ORDERING: Acquire: pairs with the Release of `alloc`, before which the host wrote nothing there.
-        let writes_window = self.windows.load(Ordering::Acquire) > 0;
-        queues.publish(self.flush.filter(|_| writes_window));
+        queues.publish(&self.windows);
         Submitted::Committed
     }
 }

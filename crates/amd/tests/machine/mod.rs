@@ -36,6 +36,7 @@ impl Machines {
 impl Drop for Machines {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            println!("violations: {:#x?}", self.machine.violations());
             return;
         }
         if self.faults.load(Ordering::Relaxed) {
