@@ -15,7 +15,7 @@ use std::{
     ptr::{self, NonNull},
     sync::{
         Arc,
-        atomic::{AtomicPtr, AtomicUsize, Ordering, fence},
+        atomic::{AtomicPtr, AtomicUsize, Ordering},
     },
 };
 
@@ -189,8 +189,7 @@ impl Object {
         // ORDERING: Release, and the Acquire below: what every holder did to the object happens before it is freed.
         let before = self.header().references.fetch_sub(1, Ordering::Release);
         if before & COUNT == 1 && before & DYING == 0 {
-            fence(Ordering::Acquire);
-            self.header().references.fetch_or(DYING, Ordering::Relaxed);
+            self.header().references.fetch_or(DYING, Ordering::Acquire);
             super::message::dealloc(self);
         } else if before & COUNT == 0 {
             self.used_after_free("release");

@@ -1,13 +1,16 @@
 //! What the runtime promises to the crates above it.
+
+mod classes;
 mod foundation;
 mod misuse;
+mod threads;
 
 use std::{
     cell::Cell,
     panic::AssertUnwindSafe,
     ptr,
     sync::{
-        Arc, Barrier,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -322,43 +325,5 @@ fn a_tag_counts_its_objects_by_class_until_they_are_gone() {
     drop((one, other));
     assert_eq!((tag.count("NSObject"), tag.total()), (1, 1));
     drop(two);
-    tag.assert_gone();
-}
-
-#[test]
-fn eight_threads_that_share_objects_end_with_none() {
-    let tag = Tag::new();
-    let dropped = Arc::new(AtomicUsize::new(0));
-    let barrier = Arc::new(Barrier::new(8));
-    struct Sent(Retained<NSObject>);
-    // SAFETY: the root class's objects may be used from any thread.
-    unsafe impl Send for Sent {}
-    let shared = NSObject::new();
-    tag.mark(&shared);
-    let threads: Vec<_> = (0..8_u32)
-        .map(|number| {
-            let (tag, dropped, barrier) = (tag.clone(), Arc::clone(&dropped), Arc::clone(&barrier));
-            let shared = Sent(shared.clone());
-            thread::spawn(move || {
-                let shared = shared;
-                barrier.wait();
-                for round in 0..500_u32 {
-                    autoreleasepool(|pool| {
-                        let counter = Counter::new(&dropped);
-                        tag.mark(&counter);
-                        assert_eq!(counter.sum(round + number), round + number);
-                        let again = shared.0.clone();
-                        assert!(again.isEqual(Some(&shared.0)));
-                        // SAFETY: the reference does not leave the pool.
-                        let _ = unsafe { Retained::autorelease(counter, pool) };
-                    });
-                }
-            })
-        })
-        .collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-    assert_eq!(dropped.load(Ordering::Relaxed), 4000);
-    assert_eq!(tag.total(), 1);
-    drop(shared);
     tag.assert_gone();
 }

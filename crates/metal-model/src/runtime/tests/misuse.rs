@@ -24,16 +24,34 @@ fn aborts(name: &str, deed: impl FnOnce(), said: &[&str]) {
         let _ = std::panic::catch_unwind(AssertUnwindSafe(deed));
         return;
     }
-    let program = env::current_exe().unwrap();
-    let test = format!("{}::{name}", module_path!().split_once("::").unwrap().1);
-    let mut child = Command::new(program);
-    child.args([&test, "--exact", "--nocapture", "--test-threads=1"]).env(DEED, "1").env("RUST_BACKTRACE", "0");
-    let Output { status, stderr, .. } = child.output().unwrap();
+    let Output { status, stderr, .. } = child(&format!("misuse::{name}"));
     let stderr = String::from_utf8_lossy(&stderr);
     assert!(std::os::unix::process::ExitStatusExt::signal(&status) == Some(6), "no abort: {status}, {stderr}");
     for part in said {
         assert!(stderr.contains(part), "{part:?} was not said: {stderr}");
     }
+}
+
+/// Runs a test's body where nothing has run before it: in a child process.
+pub(super) fn in_a_child(name: &str, body: impl FnOnce()) {
+    if env::var_os(DEED).is_some() {
+        return body();
+    }
+    let output = child(name);
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// This program again, with one test of the runtime's to run.
+fn child(name: &str) -> Output {
+    let tests = module_path!().split_once("::").unwrap().1.rsplit_once("::").unwrap().0;
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args([&format!("{tests}::{name}"), "--exact", "--nocapture", "--test-threads=1"]);
+    child.env(DEED, "1").env("RUST_BACKTRACE", "0").output().unwrap()
 }
 
 fn freed() -> *mut NSObject {
