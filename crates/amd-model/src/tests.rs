@@ -1,6 +1,5 @@
 //! The model against a small driver of the tests' own: what it does right, and every violation with its correct twin.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(unsafe_code, reason = "the tests make the kernel's calls with pointers, and share memory with the model")]
 
 mod access;

@@ -54,7 +54,7 @@ pub(super) fn create(machine: &Machine, value: &mut CreateQueue) -> Answer {
     core.gpus[gpu].doorbells.raw().u64(slot * 8).store(SILENT, Ordering::Release);
     value.queue_id = id;
     let gpu_id = u64::from(value.gpu_id);
-    value.doorbell_offset = abi::MMAP_DOORBELL | gpu_id << abi::MMAP_GPU_SHIFT | slot as u64 * 8;
+    value.doorbell_offset = abi::MMAP_DOORBELL | gpu_id << abi::MMAP_GPU_SHIFT | (slot as u64 * 8);
     let processor = if aql { Processor::Aql(AqlState::default()) } else { Processor::Sdma(SdmaState::default()) };
     core.queues.insert(
         id,

@@ -3,8 +3,8 @@
 //!
 //! Every test makes its own machine; what it maps stays until the test's process ends.
 
-use crate::{Builder, Call, Machine, abi, topology};
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use crate::{Builder, Machine, abi, topology};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// The host's memory that no cache of a GPU holds: rings, words, arguments.
 pub(super) const SHARED: u32 = abi::FLAG_GTT
@@ -48,11 +48,6 @@ impl Mem {
     pub(super) fn half(&self, offset: u64) -> &AtomicU32 {
         // SAFETY: as in `word`.
         unsafe { AtomicU32::from_ptr(self.at(offset, 4) as *mut u32) }
-    }
-
-    pub(super) fn short(&self, offset: u64) -> &AtomicU16 {
-        // SAFETY: as in `word`.
-        unsafe { AtomicU16::from_ptr(self.at(offset, 2) as *mut u16) }
     }
 
     pub(super) fn byte(&self, offset: u64) -> &AtomicU8 {
@@ -302,10 +297,6 @@ impl Driver {
     pub(super) fn finish(&self) {
         assert_eq!(self.run(), crate::Step::Idle, "{:?}", self.machine.violations());
         self.machine.assert_clean();
-    }
-
-    pub(super) fn calls(&self, call: Call) -> u64 {
-        self.machine.calls(call)
     }
 }
 

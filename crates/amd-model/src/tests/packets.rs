@@ -215,7 +215,7 @@ fn packets_in_an_indirect_buffer_are_checked() {
     let unknown = |words: &mut Vec<u32>| words[0] = 0xc006_7700;
     assert!(matches!(buffer_fault(|_, words, _| unknown(words)), Some(PacketFault::Unknown { .. })));
     assert!(matches!(buffer_fault(|_, words, _| words[0] = 0xc005_4900), Some(PacketFault::Unknown { .. })));
-    assert!(matches!(buffer_fault(|_, words, _| drop(words.pop())), Some(PacketFault::Truncated { .. })));
+    assert!(matches!(buffer_fault(|_, words, _| words.truncate(7)), Some(PacketFault::Truncated { .. })));
     assert!(is_field(buffer_fault(|_, words, _| words[1] = words[1] & !0xff | 0x2f), "event_type and event_index"));
     assert!(is_field(buffer_fault(|_, words, _| words[2] = 5 << 29), "data_sel"));
     assert!(is_field(buffer_fault(|_, words, va| words[3] = va as u32 + 4), "address"));
