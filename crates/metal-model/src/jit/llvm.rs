@@ -21,10 +21,12 @@ use llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
 use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
 use llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
 use llvm_sys::core::*;
+use llvm_sys::debuginfo::LLVMStripModuleDebugInfo;
 use llvm_sys::error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage};
 use llvm_sys::ir_reader::LLVMParseIRInContext;
 use llvm_sys::linker::LLVMLinkModules2;
 use llvm_sys::prelude::*;
+use llvm_sys::support::LLVMParseCommandLineOptions;
 use llvm_sys::target::{
     LLVMABISizeOfType, LLVMDisposeTargetData, LLVMGetModuleDataLayout, LLVMInitializeX86AsmPrinter,
     LLVMInitializeX86Target, LLVMInitializeX86TargetInfo, LLVMInitializeX86TargetMC, LLVMOffsetOfElement,
@@ -78,6 +80,9 @@ pub(crate) fn initialize() {
         llvm!(LLVMInitializeX86Target());
         llvm!(LLVMInitializeX86TargetMC());
         llvm!(LLVMInitializeX86AsmPrinter());
+        // Old debug information would be upgraded, and complained about on the error output; it is stripped instead.
+        let words = [c"rig-metal-model".as_ptr(), c"-disable-auto-upgrade-debug-info".as_ptr()];
+        llvm!(LLVMParseCommandLineOptions(words.len() as i32, words.as_ptr(), c"".as_ptr()));
     });
 }
 
@@ -119,6 +124,7 @@ impl Context {
 
     /// A module of bitcode.
     pub(crate) fn parse_bitcode(&self, bytes: &[u8]) -> Result<Module<'_>, String> {
+        initialize();
         let name = c"module";
         let buffer =
             llvm!(LLVMCreateMemoryBufferWithMemoryRangeCopy(bytes.as_ptr().cast(), bytes.len(), name.as_ptr()));
@@ -128,6 +134,7 @@ impl Context {
         if failed || module.is_null() {
             return Err(self.blame("LLVM cannot read the bitcode".to_owned()));
         }
+        llvm!(LLVMStripModuleDebugInfo(module));
         Ok(Module { raw: module, context: self })
     }
 
@@ -525,6 +532,10 @@ impl<'c> Value<'c> {
 
     pub(crate) fn set_operand(self, at: u32, value: Self) {
         llvm!(LLVMSetOperand(self.raw, at, value.raw));
+    }
+
+    pub(crate) fn erase_instruction(self) {
+        llvm!(LLVMInstructionEraseFromParent(self.raw));
     }
 
     pub(crate) fn forget_metadata(self, kind: u32) {

@@ -46,8 +46,23 @@ pub(crate) fn constants(
         };
         global.set_initializer(value);
         global.forget_section();
+        answer_defined(module, global, given.is_some());
     }
     Ok(())
+}
+
+/// Answers the questions whether a function constant was given a value.
+fn answer_defined(module: &Module<'_>, global: Value<'_>, given: bool) {
+    let asks = |instruction: &Value<'_>| {
+        let callee = instruction.callee().map(Value::name);
+        callee.is_some_and(|name| name == "air.is_function_constant_defined") && instruction.operands()[0] == global
+    };
+    for function in module.functions() {
+        for question in function.instructions().into_iter().filter(asks) {
+            question.replace_uses(Value::int(question.kind(), given.into()));
+            question.erase_instruction();
+        }
+    }
 }
 
 /// The bits of a value, and how many.

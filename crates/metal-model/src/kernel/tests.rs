@@ -480,6 +480,28 @@ fn function_constants_are_set_by_index_and_by_name() {
 }
 
 #[test]
+fn a_kernel_may_ask_whether_a_function_constant_has_a_value() {
+    let head = "@factor = internal unnamed_addr addrspace(2) externally_initialized constant i32 undef, section \"air.fc_initializer\", align 4
+declare i1 @air.is_function_constant_defined(ptr addrspace(2))";
+    let body = "  %3 = call i1 @air.is_function_constant_defined(ptr addrspace(2) @factor)
+  %4 = zext i1 %3 to i32
+  store i32 %4, ptr addrspace(1) %0, align 4
+  ret void";
+    let text = module(head, "ptr addrspace(1) %0, i32 %1", body, &[buffer(0, 0, 1, 4), thread_in_grid(1)]);
+    let text = format!(
+        "{text}\n!air.function_constants = !{{!90}}\n!90 = !{{ptr addrspace(2) @factor, !\"uint\", !\"factor\", i32 3, i1 false}}\n"
+    );
+    let library = library("k", &text);
+    let given = Constants { by_index: [(3, ConstantValue::U32(0))].into(), ..Constants::default() };
+    for (constants, want) in [(given, 1), (Constants::default(), 0)] {
+        let kernel = compile(&library, &constants).unwrap();
+        let mut out = Memory(vec![9_u32]);
+        run(&kernel, [1, 1, 1], [1, 1, 1], &[out.bound()], &Residency::default()).unwrap();
+        assert_eq!(out.get(0), want);
+    }
+}
+
+#[test]
 fn a_function_constant_may_be_a_vector() {
     let library = library("k", &constant("<4 x float>", "float4"));
     let vector = |count: usize| ConstantValue::Vector((0..count).map(|i| ConstantValue::F32(i as f32)).collect());

@@ -73,6 +73,12 @@ fn reductions_fold_the_active_lanes() {
         } else {
             check("air.simd_max.f16", &|lane| half(lane).bytes(), half_bits(greatest).bytes());
         }
+        // Where no lane has a number there is none to answer.
+        let none = bodies.lanes("air.simd_min.f32", mask, |_| vec![f32::NAN.bytes()]);
+        let none_of_half = bodies.lanes("air.simd_max.f16", mask, |_| vec![0x7e00u16.bytes()]);
+        for lane in active(mask) {
+            assert!(f32::read(&none[lane]).is_nan() && half_value(u16::read(&none_of_half[lane])).is_nan());
+        }
         // Rounded once: 2048 ones and one more would stay 2048 in half.
         let large = |lane: usize| half_bits(if lane == 15 { 2048.0 } else { 1.0 });
         let sum: f32 = active(mask).map(|lane| half_value(large(lane))).sum();
