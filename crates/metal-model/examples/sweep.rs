@@ -1,6 +1,9 @@
-//! Loads and compiles the functions of a Metal library, and says how many of them software Metal can.
+//! Loads, compiles and runs the functions of a Metal library, and says how many of them software Metal can.
 //!
-//! `sweep LIBRARY [--every N] [--fast] [--from N] [--only TEXT]`
+//! `sweep LIBRARY [--every N] [--from N] [--only TEXT] [--fast] [--run]`
+//!
+//! With `--run` each kernel runs one group, with buffers of zeros bound to all its arguments: so its numbers say nothing,
+//! but that it runs to its end without leaving its buffers.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -9,11 +12,21 @@ use std::env;
 use std::fs;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use rig_metal_model::address::gpu_address;
 use rig_metal_model::container::Library;
-use rig_metal_model::kernel::{CompileError, CompileOptions, ConstantValue, Constants, Effort, Kernel, reflect};
+use rig_metal_model::kernel::{
+    Bound, CompileError, CompileOptions, ConstantValue, Constants, Dispatch, Effort, Kernel, Residency, Violation,
+    reflect,
+};
+use rig_metal_model::workers::Workers;
+
+/// Bytes of each buffer that a kernel is run with.
+const BUFFER: usize = 1 << 20;
+/// How long a kernel may run.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What became of one function.
 struct Outcome {
@@ -45,14 +58,53 @@ fn zeros(library: &Library, name: &str) -> Result<Constants, CompileError> {
     Ok(constants)
 }
 
-fn try_one(library: &Library, name: &str, options: &CompileOptions) -> Outcome {
+/// Runs one group over zeros. What the kernel writes is read by the next: nobody looks at it.
+fn run(kernel: Kernel) -> Result<(), String> {
+    let (answer, answered) = mpsc::channel();
+    // A thread of its own, which is left behind where the kernel does not end.
+    std::thread::spawn(move || {
+        let mut memory = vec![0_u64; 31 * BUFFER / 8];
+        let start = gpu_address(memory.as_mut_ptr().expose_provenance() as u64);
+        let mut slot = 0;
+        let buffers = [(); 31].map(|()| {
+            slot += 1;
+            Some(Bound { address: start + (slot - 1) * BUFFER as u64, len: BUFFER as u64 })
+        });
+        let threads = match kernel.reflection().max_total_threads {
+            Some(stated) if stated >= 32 => [32, stated / 32, 1],
+            _ => [32, 1, 1],
+        };
+        let resident = Residency::default();
+        let (groups, grid, threadgroup) = ([1; 3], None, &[1024; 31]);
+        let dispatch = Dispatch { groups, threads, grid, buffers: &buffers, threadgroup, resident: &resident };
+        let _ = answer.send(kernel.dispatch(&dispatch, &Workers::new(1)));
+    });
+    let kind = |violation: &Violation| {
+        let text = format!("{violation:?}");
+        text.split([' ', '{']).next().unwrap_or_default().to_owned()
+    };
+    match answered.recv_timeout(PATIENCE) {
+        Ok(result) => result.map_err(|violation| kind(&violation)),
+        Err(_) => Err(format!("no end in {PATIENCE:?}")),
+    }
+}
+
+fn try_one(library: &Library, name: &str, arguments: &Arguments) -> Outcome {
     let start = Instant::now();
     let step = |step, why: CompileError| Some((step, why.to_string().replace(name, "NAME")));
-    let failed = match zeros(library, name) {
-        Err(why) => step("load", why),
-        Ok(constants) => Kernel::compile(library, name, &constants, options).err().and_then(|why| step("compile", why)),
+    let compiled = match zeros(library, name) {
+        Err(why) => Err(step("load", why)),
+        Ok(constants) => {
+            Kernel::compile(library, name, &constants, &arguments.options).map_err(|why| step("compile", why))
+        }
     };
-    Outcome { failed, took: start.elapsed() }
+    let took = start.elapsed();
+    let failed = match compiled {
+        Err(failed) => failed,
+        Ok(kernel) if arguments.run => run(kernel).err().map(|why| ("run", why)),
+        Ok(_) => None,
+    };
+    Outcome { failed, took }
 }
 
 struct Arguments {
@@ -60,18 +112,21 @@ struct Arguments {
     every: usize,
     from: usize,
     only: Option<String>,
+    run: bool,
     options: CompileOptions,
 }
 
 fn arguments() -> Option<Arguments> {
     let mut words = env::args().skip(1);
     let library = words.next()?;
-    let mut arguments = Arguments { library, every: 1, from: 0, only: None, options: CompileOptions::default() };
+    let (run, options) = (false, CompileOptions::default());
+    let mut arguments = Arguments { library, every: 1, from: 0, only: None, run, options };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--every" => arguments.every = words.next()?.parse().ok().filter(|&every| every > 0)?,
             "--from" => arguments.from = words.next()?.parse().ok()?,
             "--only" => arguments.only = Some(words.next()?),
+            "--run" => arguments.run = true,
             "--fast" => arguments.options.effort = Effort::Fast,
             _ => return None,
         }
@@ -81,7 +136,7 @@ fn arguments() -> Option<Arguments> {
 
 fn main() -> ExitCode {
     let Some(arguments) = arguments() else {
-        eprintln!("sweep LIBRARY [--every N] [--from N] [--only TEXT] [--fast]");
+        eprintln!("sweep LIBRARY [--every N] [--from N] [--only TEXT] [--fast] [--run]");
         return ExitCode::FAILURE;
     };
     match sweep(&arguments) {
@@ -106,23 +161,27 @@ fn sweep(arguments: &Arguments) -> Result<(), String> {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = try_one(&library, name, &arguments.options);
+                    let outcome = try_one(&library, name, arguments);
                     outcomes.lock().unwrap_or_else(PoisonError::into_inner).push((*name, outcome));
                 }
             });
         }
     });
-    print(&outcomes.into_inner().unwrap_or_else(PoisonError::into_inner), start.elapsed());
+    print(&outcomes.into_inner().unwrap_or_else(PoisonError::into_inner), start.elapsed(), arguments.run);
     Ok(())
 }
 
-fn print(outcomes: &[(&str, Outcome)], elapsed: Duration) {
+fn print(outcomes: &[(&str, Outcome)], elapsed: Duration, ran: bool) {
     let all = outcomes.len();
     let failed = |step| {
         outcomes.iter().filter(|(_, outcome)| outcome.failed.as_ref().is_some_and(|(at, _)| *at == step)).count()
     };
     let loaded = all - failed("load");
-    println!("tried {all}: {loaded} load, {} compile, in {elapsed:.1?}", loaded - failed("compile"));
+    let compiled = loaded - failed("compile");
+    println!("tried {all}: {loaded} load, {compiled} compile, in {elapsed:.1?}");
+    if ran {
+        println!("{} run to their end", compiled - failed("run"));
+    }
     let mut times: Vec<_> = outcomes.iter().map(|(_, outcome)| outcome.took).collect();
     times.sort_unstable();
     if let Some(worst) = times.last() {
