@@ -142,7 +142,8 @@ const ELEMENTS: u32 = 256;
 const BYTES: usize = 4 * ELEMENTS as usize;
 
 impl<D: Driver> Direct<D> {
-    /// Loads the fixtures' image; `None` where its code goes to memory that the host does not address.
+    /// Loads the fixtures' image; `None` where its code goes to memory that the host does not address, and the device copies
+    /// nothing.
     fn image(&self, binary: &[u8]) -> Option<(D::Image, Option<D::Region>)> {
         let place = match self.driver.image(binary) {
             Ok(Code::Loaded(image)) => return Some((image, None)),
@@ -151,17 +152,44 @@ impl<D: Driver> Direct<D> {
         };
         let region = self.alloc(place.memory, place.len.next_multiple_of(WORD_BYTES));
         let at = self.driver.locate(&region);
-        if at.host.is_null() {
-            not_here("its code lies where the host does not reach, and the case has no copy of its own");
+        if at.host.is_null() && !self.driver.facts().kinds().copy {
+            not_here("its code lies where the host does not reach, and it copies nothing");
             // SAFETY: nothing uses it.
             unsafe { self.driver.free(region) }.unwrap();
             return None;
         }
         let (bytes, image) = (place.finish)(at).unwrap();
         assert!(bytes.len() <= place.len);
-        // SAFETY: the region has room for the bytes, the host addresses it, and no work of the device runs yet.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at.host, bytes.len()) };
+        if at.host.is_null() {
+            self.upload(&bytes, at);
+        } else {
+            // SAFETY: the region has room for the bytes, the host addresses it, and no work of the device runs yet.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at.host, bytes.len()) };
+        }
         Some((image, Some(region)))
+    }
+
+    /// Puts bytes where the host does not reach, as rig does: by a copy of the device's, from memory that stays in place.
+    fn upload(&self, bytes: &[u8], to: Location) {
+        let stage = self.alloc(Memory::Pinned, bytes.len().next_multiple_of(WORD_BYTES));
+        let from = self.driver.locate(&stage);
+        // SAFETY: the region has room for the bytes, the host addresses it, and no work of the device uses it yet.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), from.host, bytes.len()) };
+        let parts = [Part::Copy(rig_edge::Copy { from: 0, to: 1 })];
+        let mut plan = self.driver.plan(&parts).unwrap_or_else(|why: PlanError| panic!("{why:?}"));
+        let slots = [from, to].map(|at| {
+            let Location { device, host, handle } = at;
+            Slot { device, host, len: bytes.len() as u64, handle, handle_offset: 0 }
+        });
+        let block = Block { groups: [1; 3], threads: [1; 3], group_bytes: 0, params_at: 0, params_len: 0 };
+        let work = Of { blocks: &[block], params: &[], slots: &slots, waits: &[] };
+        let (value, committed) = self.hand_in(&mut plan, &parts, &work, &mut [[0; 4]]);
+        if !committed {
+            self.driver.commit(value).unwrap();
+        }
+        self.wait(value);
+        // SAFETY: the copy is done, and nobody holds a slice over it.
+        unsafe { self.driver.free(stage) }.unwrap();
     }
 
     fn iota<F: Fixtures>(&self, f: &F) -> Option<Iota<D>> {
@@ -196,20 +224,19 @@ impl<D: Driver> Direct<D> {
         iota.params[1] = bytemuck::cast(scalars);
         let Location { device, host, handle } = iota.at;
         let slots = [Slot { device, host, len: BYTES as u64, handle, handle_offset: 0 }];
+        let params = &bytemuck::cast_slice(&iota.params)[..iota.block.params_len as usize];
+        let work = Of { blocks: &[iota.block], params, slots: &slots, waits };
+        self.hand_in(&mut iota.plan, &iota.parts, &work, &mut iota.scratch)
+    }
+
+    /// Submits work as the next value, with all that room asks for. Gives the value, and whether it is committed.
+    fn hand_in(&self, plan: &mut D::Plan, parts: &[Part<D>], of: &Of<'_>, scratch: &mut [Scratch]) -> (u64, bool) {
+        let Of { blocks, params, slots, waits } = *of;
         for _ in 0..ROOMS {
-            let blocks = [iota.block];
-            let mut work = Work {
-                blocks: &blocks,
-                params: &bytemuck::cast_slice(&iota.params)[..iota.block.params_len as usize],
-                slots: &slots,
-                apart: true,
-                waits,
-                scratch: &mut iota.scratch,
-                times: None,
-            };
-            // SAFETY: parts and plan were made together for this driver, the slot is all of its region, and this thread
+            let mut work = Work { blocks, params, slots, apart: true, waits, scratch: &mut *scratch, times: None };
+            // SAFETY: parts and plan were made together for this driver, each slot is inside its region, and this thread
             // makes the only hot calls.
-            match unsafe { self.driver.room(&mut iota.plan, &iota.parts, &mut work) } {
+            match unsafe { self.driver.room(plan, parts, &mut work) } {
                 Room::Ok => {}
                 Room::Later => {
                     let (shown, last) = (self.shown(), self.last());
@@ -227,7 +254,7 @@ impl<D: Driver> Direct<D> {
             let value = self.last() + 1;
             self.submitted.store(value, Ordering::Relaxed);
             // SAFETY: as for room, which answered Ok for this work; what it uses is given back after the word shows it.
-            match unsafe { self.driver.submit(value, &mut iota.plan, &iota.parts, &mut work) } {
+            match unsafe { self.driver.submit(value, plan, parts, &mut work) } {
                 Submitted::Committed => return (value, true),
                 Submitted::Encoded => return (value, false),
                 Submitted::Failed(fault) => panic!("{fault}"),
@@ -235,6 +262,14 @@ impl<D: Driver> Direct<D> {
         }
         panic!("room was asked {ROOMS} times");
     }
+}
+
+/// One submit, but for the scratch.
+struct Of<'a> {
+    blocks: &'a [Block],
+    params: &'a [u8],
+    slots: &'a [Slot],
+    waits: &'a [Wait],
 }
 
 /// Promises E02, E40.
