@@ -3,6 +3,7 @@
 //! A set does not keep its allocations alive: Apple promises no such thing. An allocation whose object has gone is resident
 //! no more.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Weak, atomic::Ordering};
 
 use objc2::{
@@ -110,9 +111,11 @@ impl Reach {
         for (set, then) in &self.0 {
             let now = set.committed.lock().clone();
             let changed = !Arc::ptr_eq(then, &now);
+            let kept: HashSet<_> =
+                if changed { now.iter().map(|entry| entry.object.0).collect() } else { HashSet::new() };
             for entry in then.iter() {
                 let Some(state) = entry.state.upgrade().filter(|state| state.life().lasts()) else { continue };
-                if !changed || now.iter().any(|other| other.object == entry.object) {
+                if !changed || kept.contains(&entry.object.0) {
                     found.push(state);
                 }
             }

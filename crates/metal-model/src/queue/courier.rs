@@ -104,6 +104,7 @@ impl Courier {
 pub(super) fn pause(machine: &Machine, up_to: Duration) {
     let longest = u64::try_from(up_to.as_nanos()).unwrap_or(u64::MAX);
     if longest > 0 {
+        // TIMEOUT: the delay that the test asked for, by chance; nothing is ordered by it.
         std::thread::sleep(Duration::from_nanos(machine.random(longest)));
     }
 }

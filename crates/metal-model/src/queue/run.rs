@@ -188,7 +188,9 @@ fn complete(active: Active) {
     courier.take(Box::new(move || {
         let count = completed.len() as u64;
         guarded("a completed handler", || {
+            Work::handling(Arc::as_ptr(&work));
             call(completed, Running(object.0.clone()));
+            Work::handling(std::ptr::null());
             machine.0.tally.handlers.fetch_add(count, Ordering::Relaxed);
             work.set_handled();
             drop((work, object));

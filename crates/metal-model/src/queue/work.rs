@@ -6,7 +6,11 @@
 //! 2. A place of the queue is taken when the command buffer is made, and given back once: when it completes, or when the
 //!    object of one that was never committed goes.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    cell::Cell,
+    ptr,
+    sync::{Arc, atomic::Ordering},
+};
 
 use block2::RcBlock;
 use objc2::{rc::Retained, runtime::ProtocolObject};
@@ -22,8 +26,13 @@ use crate::{
     protocol::{MTLCommandBuffer, MTLCommandBufferError, MTLCommandBufferStatus},
 };
 
+thread_local! {
+    /// The command buffer whose handlers this thread runs.
+    static HANDLING: Cell<*const Work> = const { Cell::new(ptr::null()) };
+}
+
 /// A block that is told of a command buffer.
-pub(crate) type HandlerBlock = RcBlock<dyn Fn(std::ptr::NonNull<ProtocolObject<dyn MTLCommandBuffer>>)>;
+pub(crate) type HandlerBlock = RcBlock<dyn Fn(ptr::NonNull<ProtocolObject<dyn MTLCommandBuffer>>)>;
 
 /// A handler on its way to its thread.
 pub(crate) struct Handler(pub(crate) HandlerBlock);
@@ -110,8 +119,13 @@ impl Work {
     /// Gives the command buffer its place in the order, unless it has one.
     pub(crate) fn enqueue(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        if state.status == MTLCommandBufferStatus::NotEnqueued {
+        let fresh = state.status == MTLCommandBufferStatus::NotEnqueued;
+        if fresh {
             state.status = MTLCommandBufferStatus::Enqueued;
+        }
+        // The queue's thread takes a command buffer's lock while it holds the queue's, so never the other way around.
+        drop(state);
+        if fresh {
             self.queue.enqueue(self);
         }
     }
@@ -165,8 +179,18 @@ impl Work {
         }
     }
 
+    /// Marks that this thread runs the handlers of this command buffer, or of none.
+    pub(crate) fn handling(work: *const Self) {
+        HANDLING.set(work);
+    }
+
     /// Waits until the command buffer has completed and its handlers have returned.
     pub(crate) fn await_completed(&self) {
+        if ptr::eq(HANDLING.get(), self) {
+            let why = "a handler of the command buffer waits for its handlers to return";
+            self.queue.machine.violate("-[MTLCommandBuffer waitUntilCompleted]", why);
+            return;
+        }
         let mut state = self.state.lock();
         while !state.handled {
             self.changed.wait(&mut state);

@@ -1,6 +1,10 @@
 //! What orders work, and what does not.
 
-use rig_metal_model::{machine::Machine, protocol::*};
+use objc2::rc::autoreleasepool;
+use rig_metal_model::{
+    machine::{Handlers, Machine},
+    protocol::*,
+};
 
 use crate::fixture::*;
 
@@ -93,5 +97,42 @@ fn command_buffers_complete_in_order_whatever_ran_first() {
             let order: Vec<_> = told.lock().unwrap().iter().map(|(number, _)| *number).collect();
             assert_eq!(order, (0..8).collect::<Vec<_>>());
         });
+    }
+}
+
+#[test]
+fn many_threads_commit_to_one_queue_under_chance_and_all_of_it_runs_once() {
+    for seed in 0..3 {
+        let builder = Machine::builder().seed(seed).delays(std::time::Duration::from_micros(20));
+        let machine = on(builder, |program| {
+            program.machine.handlers(Handlers::OtherThreads(3));
+            let set = program.pipeline("set");
+            let (queue, device) = (&program.queue, &program.device);
+            std::thread::scope(|scope| {
+                for thread in 0..6_u32 {
+                    let set = &set;
+                    scope.spawn(move || {
+                        for round in 0..25 {
+                            autoreleasepool(|_| {
+                                let buffer = device
+                                    .newBufferWithLength_options(64, MTLResourceOptions::StorageModeShared)
+                                    .unwrap();
+                                let commands = queue.commandBuffer().unwrap();
+                                tell(&commands, 0, told());
+                                let encoder = commands.computeCommandEncoder().unwrap();
+                                encode_set(&encoder, set, &buffer, 1000 * thread + round);
+                                encoder.dispatchThreadgroups_threadsPerThreadgroup(size(1), size(16));
+                                encoder.endEncoding();
+                                commands.commit();
+                                commands.waitUntilCompleted();
+                                assert!((0..16).all(|at| get::<u32>(&buffer, 4 * at) == 1000 * thread + round));
+                            });
+                        }
+                    });
+                }
+            });
+        });
+        let counts = machine.counts();
+        assert_eq!((counts.committed, counts.completed, counts.handlers, counts.dispatches), (150, 150, 150, 150));
     }
 }

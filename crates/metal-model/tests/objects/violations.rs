@@ -107,6 +107,22 @@ fn a_wait_that_would_never_return_is_found() {
 }
 
 #[test]
+fn a_handler_that_waits_for_its_own_command_buffer_is_found() {
+    let said = violation(|program| {
+        let commands = program.queue.commandBuffer().unwrap();
+        let handler = block2::RcBlock::new(|commands: NonNull<ProtocolObject<dyn MTLCommandBuffer>>| {
+            // SAFETY: Metal hands a living command buffer.
+            unsafe { commands.as_ref() }.waitUntilCompleted();
+        });
+        // SAFETY: the block is fit for any thread.
+        unsafe { commands.addCompletedHandler(block2::RcBlock::as_ptr(&handler)) };
+        commands.commit();
+        commands.waitUntilCompleted();
+    });
+    assert!(said.contains("waits for its handlers"), "{said}");
+}
+
+#[test]
 fn a_buffer_index_past_30_is_found() {
     let said = encoding(|program, encoder| {
         // SAFETY: the index is what is tested.
