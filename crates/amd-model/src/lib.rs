@@ -26,6 +26,9 @@ mod state;
 mod tests;
 mod topology;
 mod trace;
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "a handler of a signal, and the protection of pages")]
+mod trap;
 mod violation;
 mod words;
 

@@ -12,6 +12,8 @@ use crate::options::{Builder, Options};
 use crate::raw::{self, Place};
 use crate::state::Core;
 use crate::topology;
+#[cfg(target_os = "linux")]
+use crate::trap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -93,7 +95,7 @@ impl Machine {
         self.owner.shared.enter()
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.owner.shared
     }
 
@@ -158,6 +160,10 @@ impl Machine {
             Some(fd) => unsafe { core.map_file(fd, &place, offset) }?,
         };
         core.host.insert(mapped, len);
+        if let Some(gpu) = core.new_doorbells.take() {
+            core.gpus[gpu].doorbells_at.push(mapped);
+            self.trap(&core, mapped, len);
+        }
         Ok(mapped)
     }
 
@@ -177,8 +183,20 @@ impl Machine {
             core.violate(crate::Violation::UnmappedHost { address, len });
             return Err(errno::EINVAL);
         }
+        #[cfg(target_os = "linux")]
+        trap::forget(address, len);
         // SAFETY: the caller's promise is that of munmap; the addresses were mapped through this machine.
         unsafe { raw::unmap(address, len) }
+    }
+
+    /// Lets the host's stores to pages trap, where the builder asked for that.
+    pub(crate) fn trap(&self, core: &Core, address: usize, len: usize) {
+        #[cfg(target_os = "linux")]
+        if core.options.trapping && core.host.holds(address, len) {
+            trap::set(address, len, self.shared());
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (core, address, len);
     }
 
     /// The text of a file of sysfs.
@@ -215,6 +233,13 @@ impl Shared {
         let core = self.core.lock().unwrap_or_else(PoisonError::into_inner);
         self.callers.fetch_sub(1, Ordering::Relaxed);
         core
+    }
+
+    /// The host is about to store at an address of pages that trap.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn trapped(&self, address: usize) {
+        self.enter().trapped(address);
+        self.changed.notify_all();
     }
 
     /// The engine may have something to do.

@@ -18,6 +18,7 @@ pub(crate) struct Options {
     pub(crate) caches: bool,
     pub(crate) held: bool,
     pub(crate) watchful: bool,
+    pub(crate) trapping: bool,
 }
 
 /// Makes a [`Machine`].
@@ -42,6 +43,7 @@ impl Default for Builder {
                 caches: true,
                 held: false,
                 watchful: false,
+                trapping: false,
             },
         }
     }
@@ -118,6 +120,14 @@ impl Builder {
     /// packet's body. It costs a processor.
     pub fn watchful(mut self) -> Self {
         self.options.watchful = true;
+        self
+    }
+
+    /// Every first store of the host's to a slot's page or to a doorbell is looked at before it is done: a header that comes
+    /// before its body, and a doorbell that comes before the write index, are found in every run. Each submission costs
+    /// faults, and the process gets a handler of SIGSEGV. On Linux alone; elsewhere it does nothing.
+    pub fn trapping(mut self) -> Self {
+        self.options.trapping = true;
         self
     }
 

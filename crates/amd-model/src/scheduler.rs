@@ -236,12 +236,54 @@ impl Core {
                 self.faults.lose_doorbells -= 1;
                 continue;
             }
+            self.close_doorbells(id);
             let Some(mut queue) = self.queues.remove(&id) else { continue };
             let heard = self.rung(&mut queue, value);
             self.queues.insert(id, queue);
             if let Err(stop) = heard {
                 self.stopped(id, stop);
             }
+        }
+    }
+
+    /// The next ring of a GPU's doorbells traps again.
+    fn close_doorbells(&self, id: u32) {
+        #[cfg(target_os = "linux")]
+        if self.options.trapping
+            && let Some(queue) = self.queues.get(&id)
+        {
+            self.gpus[queue.gpu].doorbells_at.iter().for_each(|&at| crate::trap::close(at, abi::DOORBELL_BYTES));
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = id;
+    }
+
+    /// The host is about to store at an address of a ring or of the doorbells.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn trapped(&mut self, address: usize) {
+        let mut wrong = None;
+        for queue in self.queues.values().filter(|queue| !queue.stopped) {
+            let Processor::Aql(_) = queue.processor else { continue };
+            let ring = queue.ring as usize;
+            if (ring..ring + queue.size as usize).contains(&address) {
+                let is_header = (address - ring) % 64 < 4;
+                wrong = is_header.then_some((queue.id, PublicationFault::HeaderFirst));
+            }
+        }
+        for queue in self.queues.values().filter(|queue| !queue.stopped) {
+            let rings = |&at: &usize| at + queue.slot * 8 == address & !7;
+            if self.gpus[queue.gpu].doorbells_at.iter().any(rings) {
+                if self.word64(queue.gpu, queue.write_pointer) == Ok(queue.rung) {
+                    let fault = PublicationFault::BeyondWriteIndex { doorbell: queue.rung + 1, write: queue.rung };
+                    wrong = Some((queue.id, fault));
+                }
+                if matches!(queue.processor, Processor::Aql(_)) {
+                    crate::trap::close(queue.ring as usize, queue.size as usize);
+                }
+            }
+        }
+        if let Some((id, fault)) = wrong {
+            self.stopped(id, Stop::Publication(fault));
         }
     }
 

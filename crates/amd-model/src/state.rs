@@ -37,6 +37,8 @@ pub(crate) struct Gpu {
     pub(crate) bound: Option<i32>,
     /// The process's doorbells.
     pub(crate) doorbells: Pages,
+    /// Where the host has mapped them.
+    pub(crate) doorbells_at: Vec<usize>,
     /// Which doorbells queues have.
     pub(crate) slots: Vec<Option<u32>>,
     /// The registers that flush the window.
@@ -66,6 +68,8 @@ pub(crate) struct Core {
     pub(crate) next_handle: u64,
     pub(crate) next_offset: u64,
     pub(crate) host: HostRanges,
+    /// The GPU whose doorbells the call that is served has mapped.
+    pub(crate) new_doorbells: Option<usize>,
     pub(crate) queues: BTreeMap<u32, Queue>,
     /// What can move: a list that a step makes anew.
     pub(crate) actors: Vec<Actor>,
@@ -110,6 +114,7 @@ impl Core {
             next_handle: 1,
             next_offset: 1 << 32,
             host: HostRanges::default(),
+            new_doorbells: None,
             queues: BTreeMap::new(),
             actors: Vec::new(),
             now: 0,
@@ -187,8 +192,9 @@ impl Core {
                 if offset & ((1 << abi::MMAP_GPU_SHIFT) - 1) != 0 || place.len != abi::DOORBELL_BYTES {
                     return refuse(self, "length", place.len as u64, "all doorbells of a GPU: 8192 bytes");
                 }
+                self.new_doorbells = Some(gpu);
                 // SAFETY: the caller's promise.
-                unsafe { self.gpus[gpu].doorbells.map(place, 0) }
+                unsafe { self.gpus[gpu].doorbells.map(place, 0) }.inspect_err(|_| self.new_doorbells = None)
             }
             File::Kfd if offset & abi::MMAP_DOORBELL == abi::MMAP_EVENTS => match self.events.own_page() {
                 // SAFETY: the caller's promise.
@@ -290,6 +296,7 @@ impl Gpu {
             minor: FIRST_MINOR + place as u32,
             bound: None,
             doorbells,
+            doorbells_at: Vec::new(),
             slots: vec![None; DOORBELLS],
             registers: pages(4096),
             caches: GpuCaches::default(),
@@ -308,15 +315,23 @@ impl HostRanges {
     /// Takes a mapping out: false if not all of it was there.
     pub(crate) fn remove(&mut self, address: usize, len: usize) -> bool {
         let end = address.saturating_add(len);
+        let all = len > 0 && self.holds(address, end - address);
+        if all {
+            self.cut(address, end);
+        }
+        all
+    }
+
+    /// Whether all of a range is mapped.
+    pub(crate) fn holds(&self, address: usize, len: usize) -> bool {
         let mut at = address;
-        while at < end {
+        while at < address + len {
             match self.ranges.range(..=at).next_back() {
                 Some((_, &last)) if last > at => at = last,
                 _ => return false,
             }
         }
-        self.cut(address, end);
-        len > 0
+        true
     }
 
     fn cut(&mut self, begin: usize, end: usize) {

@@ -72,7 +72,12 @@ pub(crate) fn list(core: &Core, path: &str) -> Result<Vec<String>, i32> {
         [] => names(&["generation_id", "nodes", "system_properties"]),
         ["nodes"] => Ok((0..=gpus).map(|node| node.to_string()).collect()),
         ["nodes", node] if node.parse::<usize>().is_ok_and(|node| node <= gpus) => {
-            names(&["caches", "gpu_id", "io_links", "mem_banks", "name", "properties"])
+            names(&["caches", "gpu_id", "io_links", "mem_banks", "name", "p2p_links", "properties"])
+        }
+        // Each GPU reaches every other GPU's memory, over the host's bus.
+        ["nodes", node, "p2p_links"] if node.parse::<usize>().is_ok_and(|node| node <= gpus) => {
+            let links = if node == "0" { 0 } else { gpus - 1 };
+            Ok((0..links).map(|link| link.to_string()).collect())
         }
         ["nodes", node, "mem_banks" | "io_links"] if node.parse::<usize>().is_ok_and(|node| node <= gpus) => {
             names(&["0"])
@@ -96,7 +101,12 @@ fn file(core: &Core, node: usize, rest: &[&str]) -> Result<String, i32> {
         (["properties"], Some(gpu)) => Ok(text(&properties(core, gpu.minor))),
         (["mem_banks", "0", "properties"], None) => Ok(bank(0, core.options.gtt, 64)),
         (["mem_banks", "0", "properties"], Some(_)) => Ok(bank(1, core.options.vram, 384)),
-        (["io_links", "0", "properties"], _) => Ok(link(node)),
+        (["io_links", "0", "properties"], _) => Ok(link(node, usize::from(node == 0))),
+        (["p2p_links", link_number, "properties"], Some(_)) => {
+            let mut others = (1..=core.gpus.len()).filter(|&other| other != node);
+            let number = link_number.parse::<usize>().map_err(|_| errno::ENOENT)?;
+            Ok(link(node, others.nth(number).ok_or(errno::ENOENT)?))
+        }
         _ => Err(errno::ENOENT),
     }
 }
@@ -109,8 +119,7 @@ fn bank(heap: u32, bytes: u64, width: u32) -> String {
     format!("heap_type {heap}\nsize_in_bytes {bytes}\nflags 0\nwidth {width}\nmem_clk_max 1249\n")
 }
 
-fn link(node: usize) -> String {
-    let to = u32::from(node == 0);
+fn link(node: usize, to: usize) -> String {
     format!("type 2\nversion_major 0\nversion_minor 0\nnode_from {node}\nnode_to {to}\nweight 20\nflags 1\n")
 }
 
@@ -129,7 +138,7 @@ fn properties(core: &Core, minor: u32) -> Vec<(&'static str, u64)> {
         ("mem_banks_count", 1),
         ("caches_count", 0),
         ("io_links_count", 1),
-        ("p2p_links_count", 0),
+        ("p2p_links_count", core.gpus.len() as u64 - 1),
         ("cpu_core_id_base", 0),
         ("simd_id_base", 2_147_487_744),
         ("max_waves_per_simd", 16),

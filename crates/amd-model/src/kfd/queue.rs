@@ -77,6 +77,9 @@ pub(super) fn create(machine: &Machine, value: &mut CreateQueue) -> Answer {
             processor,
         },
     );
+    if aql {
+        machine.trap(core, value.ring_base_address as usize, value.ring_size as usize);
+    }
     machine.shared().wake();
     Ok(())
 }
@@ -160,6 +163,11 @@ pub(super) fn destroy(machine: &Machine, value: &Id) -> Answer {
         if let Some(memory) = core.space.get_mut(*handle) {
             memory.used -= 1;
         }
+    }
+    #[cfg(target_os = "linux")]
+    if core.options.trapping {
+        crate::trap::forget(queue.ring as usize, queue.size as usize);
+        crate::trap::open(queue.ring as usize, queue.size as usize);
     }
     // What its shaders stored and did not release is lost: a queue that is destroyed at work is preempted for good.
     machine.shared().changed.notify_all();

@@ -102,6 +102,52 @@ fn a_machine_that_watches_finds_nothing_where_headers_come_last() {
 }
 
 #[test]
+fn a_machine_that_traps_finds_a_header_that_is_stored_first() {
+    for mistake in [false, true] {
+        let driver = Driver::open(Machine::builder().trapping());
+        let (mut queue, mut packet) = (driver.aql(), [0; 64]);
+        put(&mut packet, 0, &BARRIER_AND.to_le_bytes());
+        for _ in 0..200 {
+            if mistake {
+                queue.ring.half(queue.write % queue.packets * 64).store(u32::from(BARRIER_AND), Ordering::Release);
+            }
+            queue.push(&packet);
+            queue.ring();
+            while queue.read_index() < queue.write && driver.machine.violations().is_empty() {
+                std::thread::yield_now();
+            }
+            if mistake {
+                break;
+            }
+        }
+        if mistake {
+            assert_eq!(fault(&driver), PublicationFault::HeaderFirst);
+        } else {
+            driver.machine.assert_clean();
+        }
+    }
+}
+
+#[test]
+fn a_machine_that_traps_finds_a_doorbell_that_is_rung_before_the_write_index_is_raised() {
+    let driver = Driver::open(Machine::builder().trapping());
+    let (mut queue, word) = (driver.sdma(), driver.zeroed(4096, SHARED));
+    for value in 1..20 {
+        queue.push(&sdma_fence(word.va, value));
+        queue.ring();
+        while word.half(0).load(Ordering::Acquire) < value {
+            std::thread::yield_now();
+        }
+    }
+    driver.machine.assert_clean();
+    queue.push(&sdma_fence(word.va, 20));
+    // The mistake: the doorbell first.
+    queue.doorbell.word(0).store(queue.write, Ordering::Release);
+    queue.write_pointer.word(0).store(queue.write, Ordering::Release);
+    assert!(matches!(fault(&driver), PublicationFault::BeyondWriteIndex { .. }));
+}
+
+#[test]
 fn doorbells_do_not_run_ahead_of_the_write_index_and_do_not_go_back() {
     let (driver, mut queue, packet) = started();
     queue.push(&packet);
