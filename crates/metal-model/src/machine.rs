@@ -27,7 +27,6 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Instant,
 };
 
 pub use self::{
@@ -71,7 +70,6 @@ pub(crate) struct Inner {
     random: Mutex<u64>,
     violations: Mutex<Vec<Violation>>,
     workers: OnceLock<Workers>,
-    origin: Instant,
 }
 
 /// What has happened on a machine so far.
@@ -162,6 +160,7 @@ impl Machine {
     }
 
     pub(crate) fn new(config: Config) -> Self {
+        foundation::version_comes_from(|| Self::current().macos().into());
         foundation::version_comes_from(|| {
             let (major, minor, patch) = Self::current().macos();
             [major, minor, patch]
@@ -179,7 +178,6 @@ impl Machine {
             random: Mutex::new(config.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             violations: Mutex::default(),
             workers: OnceLock::new(),
-            origin: Instant::now(),
             config,
         }))
     }
@@ -361,10 +359,9 @@ impl Machine {
         self.0.workers.get_or_init(|| Workers::new(self.0.config.workers))
     }
 
-    /// Seconds since the machine started, never twice the same in the use that is made of it.
-    pub(crate) fn now(&self) -> f64 {
-        // Not zero, which is what a command buffer that has not run answers.
-        self.0.origin.elapsed().as_secs_f64() + 1.0
+    /// Seconds since the system started, as `NSProcessInfo` and Metal's own times count them.
+    pub(crate) fn now() -> f64 {
+        foundation::uptime()
     }
 
     /// Whether two handles are of one machine.

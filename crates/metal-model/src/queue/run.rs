@@ -143,7 +143,7 @@ fn begin(active: &mut Active) {
     let scheduled = {
         let mut state = active.work.state.lock();
         state.status = MTLCommandBufferStatus::Scheduled;
-        let now = machine.now();
+        let now = crate::machine::Machine::now();
         (state.times.kernel.1, state.times.gpu.0) = (now, now);
         mem::take(&mut state.scheduled)
     };
@@ -169,7 +169,7 @@ fn complete(active: Active) {
     let completed = {
         let mut state = work.state.lock();
         // Times of one queue never run backwards, nor stand still.
-        state.times.gpu.1 = machine.now().max(state.times.gpu.0 + 1e-9);
+        state.times.gpu.1 = crate::machine::Machine::now().max(state.times.gpu.0 + 1e-9);
         state.status = if failed.is_some() { MTLCommandBufferStatus::Error } else { MTLCommandBufferStatus::Completed };
         state.failed = failed;
         mem::take(&mut state.completed)

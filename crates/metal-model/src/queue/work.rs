@@ -143,7 +143,7 @@ impl Work {
             state.reach = Reach::of(queue_sets.iter().chain(&state.sets));
             state.fate = fate;
             state.object = Some(object);
-            state.times.kernel.0 = machine.now();
+            state.times.kernel.0 = crate::machine::Machine::now();
             self.order(&mut state.passes);
             state.status = MTLCommandBufferStatus::Committed;
         }

@@ -13,6 +13,7 @@ mod string;
 
 pub use error::error;
 pub use exception::exception;
+pub(crate) use process::uptime;
 pub use process::version_comes_from;
 
 use objc2::{msg_send, rc::Retained, runtime::AnyObject};

@@ -30,6 +30,12 @@ pub fn version_comes_from(version: fn() -> [usize; 3]) {
     *VERSION.lock().unwrap_or_else(PoisonError::into_inner) = version;
 }
 
+/// Seconds since the system started, the clock of Metal's times too.
+pub(crate) fn uptime() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
+}
+
 fn version() -> [usize; 3] {
     let version = *VERSION.lock().unwrap_or_else(PoisonError::into_inner);
     version()
@@ -61,6 +67,11 @@ define_class!(
         fn is_at_least(&self, least: NSOperatingSystemVersion) -> bool {
             let least = [least.majorVersion, least.minorVersion, least.patchVersion];
             version().map(usize::cast_signed) >= least
+        }
+
+        #[unsafe(method(systemUptime))]
+        fn uptime(&self) -> f64 {
+            uptime()
         }
 
         #[unsafe(method_id(operatingSystemVersionString))]
