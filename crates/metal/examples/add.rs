@@ -34,7 +34,9 @@ pub fn run() -> rig::Result<f32> {
     run.part(0).groups([n as u32 / 256, 1, 1]).threads([256, 1, 1]);
     // SAFETY: add reads n floats of slot 0, reads and writes n of slot 1, and nothing else.
     #[expect(unsafe_code, reason = "a kernel is machine code")]
-    unsafe { run.launch(&[&x, &y])? };
+    unsafe {
+        run.launch(&[&x, &y])?
+    };
     y.read(|y: &[f32]| y[10])
 }
 

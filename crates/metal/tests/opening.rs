@@ -67,7 +67,11 @@ fn a_device_without_a_queue_a_fence_or_a_residency_set_does_not_open_and_leaves_
         for throws in [false, true] {
             let mac = Mac::new();
             let faults = mac.machine.faults();
-            if throws { faults.throw(what, 1) } else { faults.refuse(what, 1) };
+            if throws {
+                faults.throw(what, 1)
+            } else {
+                faults.refuse(what, 1)
+            };
             let why = rig_metal::gpu(0).make(Timeline::new(WordIndex::new(3002))).err().unwrap();
             assert!(why.contains(if throws { "exception" } else { word }), "{why}");
             for class in ["Queue", "Fence", "Residency"] {
