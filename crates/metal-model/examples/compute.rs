@@ -31,9 +31,9 @@ mod program {
 
     type Buffer = Retained<ProtocolObject<dyn MTLBuffer>>;
 
-    /// The floats of a shared buffer, whose work has ended.
-    fn floats(buffer: &Buffer) -> &mut [f32] {
-        // SAFETY: the buffer holds N floats, and neither the GPU nor another borrow uses them meanwhile.
+    /// The floats of a shared buffer.
+    fn floats(buffer: &mut Buffer) -> &mut [f32] {
+        // SAFETY: the buffer holds N floats, nothing else borrows them, and the program lets the GPU use them before or after.
         unsafe { slice::from_raw_parts_mut(buffer.contents().cast().as_ptr(), N) }
     }
 
@@ -46,8 +46,8 @@ mod program {
 
         let buffer =
             |bytes| device.newBufferWithLength_options(bytes, MTLResourceOptions::StorageModeShared).expect("memory");
-        let (x, y, arguments) = (buffer(4 * N), buffer(4 * N), buffer(16));
-        for (at, float) in floats(&x).iter_mut().enumerate() {
+        let (mut x, mut y, arguments) = (buffer(4 * N), buffer(4 * N), buffer(16));
+        for (at, float) in floats(&mut x).iter_mut().enumerate() {
             *float = at as f32;
         }
         let pointers = [x.gpuAddress(), y.gpuAddress()];
@@ -74,7 +74,7 @@ mod program {
         if let Some(error) = commands.error() {
             panic!("{}", error.localizedDescription());
         }
-        println!("on {}: y[10] = {}", x.device().name(), floats(&y)[10]);
+        println!("on {}: y[10] = {}", x.device().name(), floats(&mut y)[10]);
     }
 
     /// On a Mac: `std::fs::read("add.metallib")`. Here a library is made from the text that Apple's compiler lowers to.

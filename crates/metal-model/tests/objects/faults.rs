@@ -273,7 +273,7 @@ fn handlers_on_other_threads_run_in_an_order_of_chance_and_late_ones_in_order() 
 fn delays_come_from_the_seed_and_change_no_answer() {
     on(Machine::builder().seed(3).delays(Duration::from_micros(300)), |program| {
         let (set, buffer) = (program.pipeline("set"), program.buffer(4));
-        let last = (1..=10).map(|value| program.commit_set(&set, &buffer, value, 1)).last().unwrap();
+        let last = (1..=10).map(|value| program.commit_set(&set, &buffer, value, 1)).next_back().unwrap();
         last.waitUntilCompleted();
         assert_eq!(get::<u32>(&buffer, 0), 10);
     });

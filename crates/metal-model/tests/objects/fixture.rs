@@ -151,14 +151,20 @@ pub fn range(location: usize, length: usize) -> NSRange {
     NSRange { location, length }
 }
 
+/// A value's place in a buffer.
+fn place<T>(buffer: &Buffer, at: usize) -> *mut T {
+    assert!(at + size_of::<T>() <= buffer.length());
+    buffer.contents().as_ptr().wrapping_byte_add(at).cast()
+}
+
 pub fn put<T>(buffer: &Buffer, at: usize, value: T) {
-    // SAFETY: the tests put values within their buffers, whose work has ended.
-    unsafe { buffer.contents().cast::<u8>().add(at).cast().write_unaligned(value) };
+    // SAFETY: the value lies within the buffer, whose work has ended.
+    unsafe { place::<T>(buffer, at).write_unaligned(value) };
 }
 
 pub fn get<T>(buffer: &Buffer, at: usize) -> T {
-    // SAFETY: the tests read values within their buffers, whose work has ended.
-    unsafe { buffer.contents().cast::<u8>().add(at).cast().read_unaligned() }
+    // SAFETY: the value lies within the buffer, whose work has ended.
+    unsafe { place::<T>(buffer, at).read_unaligned() }
 }
 
 /// Where handlers write down what they were told.
