@@ -46,6 +46,15 @@ pub(super) fn decode(words: [u32; WORDS]) -> Result<Inst, FaultKind> {
     Ok(inst)
 }
 
+/// Whether the result has 16 bits, which the name says.
+fn makes16(name: &str) -> bool {
+    let last = ["_f16", "_i16", "_u16", "_b16"];
+    match name.strip_prefix("v_cvt") {
+        Some(rest) => last.iter().any(|end| rest.starts_with(end)),
+        None => !name.starts_with("v_cmp") && last.iter().any(|end| name.ends_with(end)),
+    }
+}
+
 /// Refuses what has other meanings for operands of 16 bits than are done here: registers from v128 on in short encodings,
 /// which are high halves, and float constants of integers.
 fn halves(inst: &Inst) -> Result<(), FaultKind> {
@@ -54,9 +63,7 @@ fn halves(inst: &Inst) -> Result<(), FaultKind> {
     }
     let short = matches!(inst.format, Format::Vop1 | Format::Vop2 | Format::Vopc);
     let mut sources = (0..3).filter(|&n| inst.takes16(n)).map(|n| inst.src[n]);
-    let narrow = sources.clone().any(|source| source >= VECTOR + 128)
-        || inst.row.name.starts_with("v_cvt_f16") && inst.dst >= 128
-        || inst.row.name == "v_not_b16" && inst.dst >= 128;
+    let narrow = sources.clone().any(|source| source >= VECTOR + 128) || makes16(inst.row.name) && inst.dst >= 128;
     if short && narrow {
         return Err(FaultKind::Unsupported { what: "high halves of registers in short encodings".to_owned() });
     }

@@ -94,3 +94,94 @@ pub(super) fn fixup(a: f32, b: f32, c: f32) -> f32 {
         signed(a.abs())
     }
 }
+
+fn exponent64(a: f64) -> i32 {
+    (a.to_bits() >> 52 & 0x7ff) as i32
+}
+
+/// `a` times a power of 2, rounded once.
+pub(super) fn scaled64(a: f64, power: i32) -> f64 {
+    if a == 0.0 || !a.is_finite() {
+        return a;
+    }
+    // As a mantissa in [1, 2) times a power, whose product is rounded by the last step alone.
+    let lift = if a.is_subnormal() { 64 } else { 0 };
+    let wide = a * 2f64.powi(lift);
+    let mantissa = f64::from_bits(wide.to_bits() & !(0x7ff << 52) | 1023 << 52);
+    let power = (exponent64(wide) - 1023 - lift).saturating_add(power).clamp(-1100, 1100);
+    match power {
+        1024.. => mantissa * f64::MAX * 2.0,
+        -1022.. => mantissa * 2f64.powi(power),
+        _ => mantissa * 2f64.powi(-1000) * 2f64.powi(power + 1000),
+    }
+}
+
+/// v_div_scale of f64, by 2 to the power of 128.
+pub(super) fn scale64(w: &mut Wave, i: &Inst) {
+    let (a, b, c) = (w.double(i, 0), w.double(i, 1), w.double(i, 2));
+    let mut out = 0;
+    let value = std::array::from_fn(|lane| {
+        let (value, back) = scaled_operand64(a[lane], b[lane], c[lane]);
+        out |= u32::from(back) << lane;
+        value.to_bits()
+    });
+    w.write64(usize::from(i.dst), &value);
+    w.set_mask(i.sdst, out);
+}
+
+fn scaled_operand64(a: f64, b: f64, c: f64) -> (f64, bool) {
+    let is = |x: f64| a.to_bits() == x.to_bits();
+    let inverse_is_tiny = (1.0 / b).is_subnormal();
+    let quotient_is_tiny = (c / b).is_subnormal();
+    if b == 0.0 || c == 0.0 {
+        (f64::NAN, false)
+    } else if exponent64(c) - exponent64(b) >= 768 {
+        (if is(b) { scaled64(a, 128) } else { a }, true)
+    } else if b.is_subnormal() {
+        (scaled64(a, 128), false)
+    } else if inverse_is_tiny && quotient_is_tiny {
+        (if is(b) { scaled64(a, -128) } else { a }, true)
+    } else if inverse_is_tiny {
+        (scaled64(a, -128), false)
+    } else if quotient_is_tiny {
+        (if is(c) { scaled64(a, 128) } else { a }, true)
+    } else if exponent64(c) <= 53 {
+        (scaled64(a, 128), false)
+    } else {
+        (a, false)
+    }
+}
+
+/// v_div_fmas of f64.
+pub(super) fn fused64(w: &mut Wave, i: &Inst) {
+    let back = w.s[VCC];
+    let (a, b, c) = (w.double(i, 0), w.double(i, 1), w.double(i, 2));
+    let value = std::array::from_fn(|lane| {
+        let value = a[lane].mul_add(b[lane], c[lane]);
+        let power = if exponent64(c[lane]) > 1023 { 128 } else { -128 };
+        (if back >> lane & 1 != 0 { scaled64(value, power) } else { value }).to_bits()
+    });
+    w.write64(usize::from(i.dst), &value);
+}
+
+/// v_div_fixup of f64.
+pub(super) fn fixup64(a: f64, b: f64, c: f64) -> f64 {
+    let negative = b.is_sign_negative() != c.is_sign_negative();
+    let signed = |x: f64| if negative { -x } else { x };
+    let quiet = |x: f64| f64::from_bits(x.to_bits() | 1 << 51);
+    if c.is_nan() {
+        quiet(c)
+    } else if b.is_nan() {
+        quiet(b)
+    } else if (b == 0.0 && c == 0.0) || (b.is_infinite() && c.is_infinite()) {
+        f64::from_bits(0xfff8 << 48)
+    } else if b == 0.0 || c.is_infinite() {
+        signed(f64::INFINITY)
+    } else if b.is_infinite() || c == 0.0 || exponent64(c) - exponent64(b) < -1075 {
+        signed(0.0)
+    } else if a.is_nan() {
+        signed(f64::INFINITY)
+    } else {
+        signed(a.abs())
+    }
+}

@@ -43,6 +43,13 @@ impl Mode {
         self.0 & 1 << 5 != 0
     }
 
+    /// Rounds a result to f16.
+    pub(super) fn half(self, x: f64) -> u16 {
+        let bits = half(self.round64(), x);
+        let denormal = bits & 0x7c00 == 0;
+        if denormal && self.0 & 1 << 7 == 0 { bits & 0x8000 } else { bits }
+    }
+
     /// Whether clamp makes 0 of a NaN.
     pub(super) fn dx10_clamp(self) -> bool {
         self.0 & 1 << 8 != 0
@@ -116,6 +123,21 @@ fn sum(round: Round, a: f64, b: f64) -> f32 {
     narrow(round, s, (a - (s - t)) + (b - t))
 }
 
+/// Rounds `value + error` to odd at 53 bits, which rounds on to fewer bits as the exact value does.
+#[inline]
+fn odd(value: f64, error: f64) -> f64 {
+    let bits = value.to_bits();
+    let away = (error > 0.0) == (value > 0.0);
+    let inexact = error != 0.0 && !error.is_nan() && bits & 1 == 0;
+    f64::from_bits(if !inexact {
+        bits
+    } else if away {
+        bits + 1
+    } else {
+        bits - 1
+    })
+}
+
 /// Rounds `value + error`, where the error is below half a unit of the value's last place in f64, to f32.
 #[inline]
 pub(super) fn narrow(round: Round, value: f64, error: f64) -> f32 {
@@ -141,6 +163,14 @@ pub(super) fn narrow(round: Round, value: f64, error: f64) -> f32 {
         Round::Down if f64::from(nearest) > odd => nearest.next_down(),
         _ => nearest,
     }
+}
+
+/// `a * b + c` of f16, so that rounding it to f16 rounds once: the product is exact, and the sum is rounded to odd.
+pub(super) fn fma_of_halves(a: f32, b: f32, c: f32) -> f64 {
+    let (a, c) = (f64::from(a) * f64::from(b), f64::from(c));
+    let s = a + c;
+    let t = s - a;
+    odd(s, (a - (s - t)) + (c - t))
 }
 
 /// Rounds to f16, which keeps its denormals.

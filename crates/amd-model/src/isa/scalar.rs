@@ -372,7 +372,9 @@ fn set_register(w: &mut Wave, i: &Inst, value: u32) -> Result<Flow, FaultKind> {
 /// What steers the wave.
 pub(super) static SOPP: &[Row] = &[
     row(0, "s_nop", NONE, |_, _| ()),
-    control(2, "s_sethalt", NONE, |_, _| Err(FaultKind::Unsupported { what: "a halt, which a debugger ends".to_owned() })),
+    control(2, "s_sethalt", NONE, |_, _| {
+        Err(FaultKind::Unsupported { what: "a halt, which a debugger ends".to_owned() })
+    }),
     control(3, "s_sleep", NONE, |_, _| Ok(Flow::Yield)),
     row(4, "s_set_inst_prefetch_distance", NONE, |_, _| ()),
     row(5, "s_clause", NONE, |_, _| ()),

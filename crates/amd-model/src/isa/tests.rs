@@ -4,4 +4,5 @@ mod faults;
 mod fixtures;
 mod kernels;
 mod kit;
+mod single;
 mod text;

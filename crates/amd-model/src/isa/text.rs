@@ -1,7 +1,7 @@
 //! Instructions as llvm-objdump 19 writes them.
 
-use super::scalar::GET_REALTIME;
 use super::inst::{Extra, Format, Inst};
+use super::scalar::GET_REALTIME;
 use super::wave::{LITERAL, VECTOR};
 use std::fmt::{self, Display, Formatter, Write};
 

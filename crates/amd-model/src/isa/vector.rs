@@ -4,7 +4,7 @@ use super::LANES;
 use super::float::{self, Mode, narrow, quiet, signals};
 use super::inst::{Extra, Inst, Row, Shape, row, shape, with};
 use super::transcend;
-use super::wave::{VECTOR, Wave};
+use super::wave::{M0, VECTOR, Wave};
 
 pub(super) const V1: Shape = shape(1, [1, 0, 0]);
 pub(super) const V11: Shape = shape(1, [1, 1, 0]);
@@ -28,8 +28,8 @@ pub(super) static VOP1: &[Row] = &[
     row(7, "v_cvt_u32_f32", V1, |w, i| w.float_to_bits(i, |a| a as u32)),
     row(8, "v_cvt_i32_f32", V1, |w, i| w.float_to_bits(i, |a| a as i32 as u32)),
     row(10, "v_cvt_f16_f32", V1, |w, i| {
-        let mode = w.mode;
-        w.float_to_bits(i, |a| u32::from(float::half(mode.round64(), f64::from(a))));
+        let a = w.float(i, 0);
+        w.write_half_float(i, a.map(f64::from));
     }),
     row(11, "v_cvt_f32_f16", V1, |w, i| {
         let value = w.half_float(i, 0);
@@ -76,16 +76,66 @@ pub(super) static VOP1: &[Row] = &[
     row(57, "v_clz_i32_u32", V1, |w, i| w.bits1(i, |a| if a == 0 { u32::MAX } else { a.leading_zeros() })),
     row(58, "v_ctz_i32_b32", V1, |w, i| w.bits1(i, |a| if a == 0 { u32::MAX } else { a.trailing_zeros() })),
     row(59, "v_cls_i32", V1, |w, i| w.bits1(i, leading_signs)),
+    row(60, "v_frexp_exp_i32_f64", shape(1, [2, 0, 0]), |w, i| double_to_bits(w, i, |a| split64(a).1 as u32)),
+    row(61, "v_frexp_mant_f64", shape(2, [2, 0, 0]), |w, i| double1(w, i, |a| split64(a).0)),
+    row(62, "v_fract_f64", shape(2, [2, 0, 0]), |w, i| double1(w, i, |a| (a - a.floor()).min(1f64.next_down()))),
     row(63, "v_frexp_exp_i32_f32", V1, |w, i| w.float_to_bits(i, |a| split(a).1 as u32)),
     row(64, "v_frexp_mant_f32", V1, |w, i| w.float1(i, |_, a| split(a).0)),
+    row(67, "v_movrels_b32", V1, |w, i| {
+        // The source's number and m0 name a register, which the wave has or reads as 0.
+        let register = usize::from(i.src[0].saturating_sub(VECTOR)) + w.s[M0] as usize;
+        let value = w.v.get(register).copied().unwrap_or([0; LANES]);
+        w.write(usize::from(i.dst), &value);
+    }),
+    row(66, "v_movreld_b32", V1, |w, i| {
+        let register = usize::from(i.dst) + w.s[M0] as usize;
+        let value = w.source(i, 0);
+        if register < w.v.len() {
+            w.write(register, &value);
+        }
+    }),
+    row(80, "v_cvt_f16_u16", V1, |w, i| {
+        let value = w.half(i, 0).map(f64::from);
+        w.write_half_float(i, value);
+    }),
+    row(81, "v_cvt_f16_i16", V1, |w, i| {
+        let value = w.half(i, 0).map(|a| f64::from(a as i16));
+        w.write_half_float(i, value);
+    }),
+    row(82, "v_cvt_u16_f16", V1, |w, i| {
+        let value = w.half_float(i, 0).map(|a| a as u16);
+        w.write_half(i, value);
+    }),
+    row(83, "v_cvt_i16_f16", V1, |w, i| {
+        let value = w.half_float(i, 0).map(|a| a as i16 as u16);
+        w.write_half(i, value);
+    }),
+    row(84, "v_rcp_f16", V1, |w, i| half_float1(w, i, |a| 1.0 / a)),
+    row(85, "v_sqrt_f16", V1, |w, i| half_float1(w, i, f64::sqrt)),
+    row(86, "v_rsq_f16", V1, |w, i| half_float1(w, i, |a| 1.0 / a.sqrt())),
+    row(87, "v_log_f16", V1, |w, i| half_float1(w, i, f64::log2)),
+    row(88, "v_exp_f16", V1, |w, i| half_float1(w, i, f64::exp2)),
+    row(91, "v_floor_f16", V1, |w, i| half_float1(w, i, f64::floor)),
+    row(92, "v_ceil_f16", V1, |w, i| half_float1(w, i, f64::ceil)),
+    row(93, "v_trunc_f16", V1, |w, i| half_float1(w, i, f64::trunc)),
+    row(94, "v_rndne_f16", V1, |w, i| half_float1(w, i, f64::round_ties_even)),
     row(101, "v_swap_b32", V1, |w, i| {
         let (a, b) = (w.source(i, 0), w.v[usize::from(i.dst)]);
         w.write(usize::from(i.dst), &a);
         w.write(usize::from(i.src[0] - VECTOR), &b);
     }),
-    row(105, "v_not_b16", V1, |w, i| w.bits1(i, |a| !a & 0xffff)),
-    row(106, "v_cvt_i32_i16", V1, |w, i| w.bits1(i, |a| a as i16 as u32)),
-    row(107, "v_cvt_u32_u16", V1, |w, i| w.bits1(i, |a| a & 0xffff)),
+    row(105, "v_not_b16", V1, |w, i| {
+        let value = w.half(i, 0).map(|a| !a);
+        w.write_half(i, value);
+    }),
+    row(106, "v_cvt_i32_i16", V1, |w, i| {
+        let value = w.half(i, 0).map(|a| a as i16 as u32);
+        w.write(usize::from(i.dst), &value);
+    }),
+    row(107, "v_cvt_u32_u16", V1, |w, i| {
+        let value = w.half(i, 0).map(u32::from);
+        w.write(usize::from(i.dst), &value);
+    }),
 ];
 
 /// Two sources.
@@ -145,6 +195,18 @@ pub(super) static VOP2: &[Row] =
             let half = |x: f32| u32::from(float::half(float::Round::Zero, f64::from(x)));
             w.write(usize::from(i.dst), &std::array::from_fn(|lane| half(a[lane]) | half(b[lane]) << 16));
         }),
+        row(50, "v_add_f16", V11, |w, i| half_floats2(w, i, |_, a, b| f64::from(a) + f64::from(b))),
+        row(51, "v_sub_f16", V11, |w, i| half_floats2(w, i, |_, a, b| f64::from(a) - f64::from(b))),
+        row(52, "v_subrev_f16", V11, |w, i| half_floats2(w, i, |_, a, b| f64::from(b) - f64::from(a))),
+        row(53, "v_mul_f16", V11, |w, i| half_floats2(w, i, |_, a, b| f64::from(a) * f64::from(b))),
+        row(54, "v_fmac_f16", ACCUMULATE, |w, i| {
+            let (a, b) = (w.half_float(i, 0), w.half_float(i, 1));
+            let shift = 16 * u32::from(i.op_sel >> 3 & 1);
+            let c = w.v[usize::from(i.dst)].map(|bits| float::from_half((bits >> shift) as u16));
+            w.write_half_float(i, std::array::from_fn(|lane| float::fma_of_halves(a[lane], b[lane], c[lane])));
+        }),
+        row(57, "v_max_f16", V11, |w, i| half_floats2(w, i, |m, a, b| maximum(m, a, b).into())),
+        row(58, "v_min_f16", V11, |w, i| half_floats2(w, i, |m, a, b| minimum(m, a, b).into())),
     ];
 
 /// The first instruction of VOPD, by its number there; the opcode is the one of VOP1 or VOP2 that it is.
@@ -252,6 +314,27 @@ fn split(a: f32) -> (f32, i32) {
     let wide = f64::from(a).to_bits();
     let exponent = (wide >> 52 & 0x7ff) as i32 - 1022;
     (f64::from_bits(wide & !(0x7ff << 52) | 1022 << 52) as f32, exponent)
+}
+
+/// The same of f64.
+fn split64(a: f64) -> (f64, i32) {
+    if a == 0.0 || !a.is_finite() {
+        return (a, 0);
+    }
+    let lift = if a.is_subnormal() { 64 } else { 0 };
+    let wide = (a * 2f64.powi(lift)).to_bits();
+    (f64::from_bits(wide & !(0x7ff << 52) | 1022 << 52), (wide >> 52 & 0x7ff) as i32 - 1022 - lift)
+}
+
+fn half_float1(w: &mut Wave, i: &Inst, f: impl Fn(f64) -> f64) {
+    let value = w.half_float(i, 0).map(|a| f(f64::from(a)));
+    w.write_half_float(i, value);
+}
+
+/// A result of f16 from two, which is exact in f64 before it is rounded.
+fn half_floats2(w: &mut Wave, i: &Inst, f: impl Fn(Mode, f32, f32) -> f64) {
+    let (mode, a, b) = (w.mode, w.half_float(i, 0), w.half_float(i, 1));
+    w.write_half_float(i, std::array::from_fn(|lane| f(mode, a[lane], b[lane])));
 }
 
 fn from_integer(w: &mut Wave, i: &Inst, f: impl Fn(u32) -> f64) {

@@ -2,7 +2,7 @@
 
 use super::LANES;
 use super::divide;
-use super::float::{self, narrow};
+use super::float::{self, Mode, narrow};
 use super::inst::{Extra, Inst, Row, Shape, row, shape, with};
 use super::vector::{V11, carry, difference, maximum, minimum, signed24, sum};
 use super::wave::Wave;
@@ -36,10 +36,7 @@ pub(super) static VOP3: &[Row] = &[
     }),
     row(530, "v_bfi_b32", V111, |w, i| w.bits3(i, |a, b, c| a & b | !a & c)),
     row(531, "v_fma_f32", V111, |w, i| w.float3(i, float::fma)),
-    row(532, "v_fma_f64", V222, |w, i| {
-        let (a, b, c) = (w.double(i, 0), w.double(i, 1), w.double(i, 2));
-        w.write64(usize::from(i.dst), &std::array::from_fn(|lane| a[lane].mul_add(b[lane], c[lane]).to_bits()));
-    }),
+    row(532, "v_fma_f64", V222, |w, i| double3(w, i, f64::mul_add)),
     row(534, "v_alignbit_b32", V111, |w, i| w.bits3(i, |a, b, c| (joined(a, b) >> (c & 31)) as u32)),
     row(535, "v_alignbyte_b32", V111, |w, i| w.bits3(i, |a, b, c| (joined(a, b) >> (8 * (c & 3))) as u32)),
     row(537, "v_min3_f32", V111, |w, i| w.float3(i, |m, a, b, c| minimum(m, minimum(m, a, b), c))),
@@ -66,9 +63,18 @@ pub(super) static VOP3: &[Row] = &[
     row(545, "v_med3_u32", V111, |w, i| w.bits3(i, |a, b, c| a.min(b).max(a.max(b).min(c)))),
     row(549, "v_sad_u32", V111, |w, i| w.bits3(i, |a, b, c| a.abs_diff(b).wrapping_add(c))),
     row(551, "v_div_fixup_f32", V111, |w, i| w.float3(i, |_, a, b, c| divide::fixup(a, b, c))),
+    row(552, "v_div_fixup_f64", V222, |w, i| double3(w, i, divide::fixup64)),
     row(567, "v_div_fmas_f32", V111, divide::fused),
+    row(568, "v_div_fmas_f64", V222, divide::fused64),
     row(576, "v_xor3_b32", V111, |w, i| w.bits3(i, |a, b, c| a ^ b ^ c)),
     row(577, "v_mad_u16", V111, |w, i| halves3(w, i, |a, b, c| a.wrapping_mul(b).wrapping_add(c))),
+    row(584, "v_fma_f16", V111, |w, i| half_floats3(w, i, |_, a, b, c| float::fma_of_halves(a, b, c))),
+    row(585, "v_min3_f16", V111, |w, i| half_floats3(w, i, |m, a, b, c| minimum(m, minimum(m, a, b), c).into())),
+    row(586, "v_min3_i16", V111, |w, i| halves3(w, i, |a, b, c| (a as i16).min(b as i16).min(c as i16) as u16)),
+    row(587, "v_min3_u16", V111, |w, i| halves3(w, i, |a, b, c| a.min(b).min(c))),
+    row(588, "v_max3_f16", V111, |w, i| half_floats3(w, i, |m, a, b, c| maximum(m, maximum(m, a, b), c).into())),
+    row(589, "v_max3_i16", V111, |w, i| halves3(w, i, |a, b, c| (a as i16).max(b as i16).max(c as i16) as u16)),
+    row(590, "v_max3_u16", V111, |w, i| halves3(w, i, |a, b, c| a.max(b).max(c))),
     row(580, "v_perm_b32", V111, |w, i| w.bits3(i, permute)),
     row(581, "v_xad_u32", V111, |w, i| w.bits3(i, |a, b, c| (a ^ b).wrapping_add(c))),
     row(582, "v_lshl_add_u32", V111, |w, i| w.bits3(i, |a, b, c| (a << (b & 31)).wrapping_add(c))),
@@ -93,6 +99,7 @@ pub(super) static VOP3: &[Row] = &[
     row(612, "v_maxmin_i32", V111, |w, i| w.bits3(i, |a, b, c| (a as i32).max(b as i32).min(c as i32) as u32)),
     row(613, "v_minmax_i32", V111, |w, i| w.bits3(i, |a, b, c| (a as i32).min(b as i32).max(c as i32) as u32)),
     row(764, "v_div_scale_f32", SCALED, divide::scale),
+    row(765, "v_div_scale_f64", with(2, [2, 2, 2], Extra::CarryOut), divide::scale64),
     row(766, "v_mad_u64_u32", WIDE, |w, i| {
         multiply_add(w, i, |a, b, c| (u64::from(a) * u64::from(b)).overflowing_add(c))
     }),
@@ -114,6 +121,11 @@ pub(super) static VOP3: &[Row] = &[
     row(780, "v_min_i16", V11, |w, i| halves2(w, i, |a, b| (a as i16).min(b as i16) as u16)),
     row(781, "v_add_nc_i16", V11, |w, i| halves2(w, i, u16::wrapping_add)),
     row(782, "v_sub_nc_i16", V11, |w, i| halves2(w, i, u16::wrapping_sub)),
+    row(785, "v_pack_b32_f16", V11, |w, i| {
+        let (a, b) = (w.half_float(i, 0), w.half_float(i, 1));
+        let half = |x: f32| u32::from(float::half(float::Round::Even, f64::from(x)));
+        w.write(usize::from(i.dst), &std::array::from_fn(|lane| half(a[lane]) | half(b[lane]) << 16));
+    }),
     row(796, "v_ldexp_f32", V11, |w, i| {
         let (mode, a, b) = (w.mode, w.float(i, 0), w.source(i, 1));
         // Past these bounds every f32 has gone to infinity or below the least.
@@ -139,6 +151,10 @@ pub(super) static VOP3: &[Row] = &[
     row(808, "v_mul_f64", V22, |w, i| double2(w, i, |a, b| a * b)),
     row(809, "v_min_f64", V22, |w, i| double2(w, i, f64::min)),
     row(810, "v_max_f64", V22, |w, i| double2(w, i, f64::max)),
+    row(811, "v_ldexp_f64", shape(2, [2, 1, 0]), |w, i| {
+        let (a, b) = (w.double(i, 0), w.source(i, 1));
+        w.write64(usize::from(i.dst), &std::array::from_fn(|lane| divide::scaled64(a[lane], b[lane] as i32).to_bits()));
+    }),
     row(812, "v_mul_lo_u32", V11, |w, i| w.bits2(i, u32::wrapping_mul)),
     row(813, "v_mul_hi_u32", V11, |w, i| w.bits2(i, |a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32)),
     row(814, "v_mul_hi_i32", V11, |w, i| {
@@ -167,27 +183,20 @@ pub(super) static VOP3: &[Row] = &[
 
 /// A result of 16 bits, to the half that the instruction names; the other half stays.
 fn halves3(w: &mut Wave, i: &Inst, f: impl Fn(u16, u16, u16) -> u16) {
-    let (a, b, c) = (w.source(i, 0), w.source(i, 1), w.source(i, 2));
-    let of = |lane: usize| f(half(i, 0, a[lane]) as u16, half(i, 1, b[lane]) as u16, half(i, 2, c[lane]) as u16);
-    write_half(w, i, std::array::from_fn(of));
+    let (a, b, c) = (w.half(i, 0), w.half(i, 1), w.half(i, 2));
+    w.write_half(i, std::array::from_fn(|lane| f(a[lane], b[lane], c[lane])));
 }
 
 /// A result of 16 bits from two sources.
 fn halves2(w: &mut Wave, i: &Inst, f: impl Fn(u16, u16) -> u16) {
-    let (a, b) = (w.source(i, 0), w.source(i, 1));
-    let of = |lane: usize| f(half(i, 0, a[lane]) as u16, half(i, 1, b[lane]) as u16);
-    write_half(w, i, std::array::from_fn(of));
+    let (a, b) = (w.half(i, 0), w.half(i, 1));
+    w.write_half(i, std::array::from_fn(|lane| f(a[lane], b[lane])));
 }
 
-fn write_half(w: &mut Wave, i: &Inst, value: [u16; LANES]) {
-    let register = usize::from(i.dst);
-    let high = i.op_sel & 8 != 0;
-    let old = w.v[register];
-    let value = std::array::from_fn(|lane| {
-        let value = u32::from(value[lane]);
-        if high { old[lane] & 0xffff | value << 16 } else { old[lane] & 0xffff_0000 | value }
-    });
-    w.write(register, &value);
+/// A result of f16 from three, which are f32 that hold them.
+fn half_floats3(w: &mut Wave, i: &Inst, f: impl Fn(Mode, f32, f32, f32) -> f64) {
+    let (mode, a, b, c) = (w.mode, w.half_float(i, 0), w.half_float(i, 1), w.half_float(i, 2));
+    w.write_half_float(i, std::array::from_fn(|lane| f(mode, a[lane], b[lane], c[lane])));
 }
 
 fn joined(high: u32, low: u32) -> u64 {
@@ -195,7 +204,7 @@ fn joined(high: u32, low: u32) -> u64 {
 }
 
 /// The half of a source that the instruction takes.
-pub(super) fn half(i: &Inst, source: usize, a: u32) -> u32 {
+fn half(i: &Inst, source: usize, a: u32) -> u32 {
     a >> (16 * (i.op_sel >> source & 1)) & 0xffff
 }
 
@@ -209,6 +218,11 @@ fn permute(a: u32, b: u32, c: u32) -> u32 {
         _ => 0xff,
     };
     (0..4).fold(0, |value, byte| value | pick(c >> (8 * byte) & 0xff) << (8 * byte))
+}
+
+fn double3(w: &mut Wave, i: &Inst, f: impl Fn(f64, f64, f64) -> f64) {
+    let (a, b, c) = (w.double(i, 0), w.double(i, 1), w.double(i, 2));
+    w.write64(usize::from(i.dst), &std::array::from_fn(|lane| f(a[lane], b[lane], c[lane]).to_bits()));
 }
 
 fn multiply_add(w: &mut Wave, i: &Inst, f: impl Fn(u32, u32, u64) -> (u64, bool)) {

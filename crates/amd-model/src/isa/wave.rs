@@ -13,6 +13,7 @@ pub(super) type Lanes64 = [u64; LANES];
 /// Registers with names, by their numbers as operands.
 pub(super) const VCC: usize = 106;
 pub(super) const NULL: usize = 124;
+pub(super) const M0: usize = 125;
 pub(super) const EXEC: usize = 126;
 /// The operand that says that a constant follows.
 pub(super) const LITERAL: u16 = 255;
@@ -139,6 +140,26 @@ impl Wave {
             let bits = if inst.abs >> i & 1 != 0 { bits & 0x7fff } else { bits };
             float::from_half(bits ^ u16::from(inst.neg >> i & 1) << 15)
         })
+    }
+
+    /// The half of source `i` that the instruction takes.
+    pub(super) fn half(&self, inst: &Inst, i: usize) -> [u16; LANES] {
+        let shift = 16 * u32::from(inst.op_sel >> i & 1);
+        self.source(inst, i).map(|bits| (bits >> shift) as u16)
+    }
+
+    /// Writes results of 16 bits to the half of the destination that the instruction names; the other half stays.
+    pub(super) fn write_half(&mut self, inst: &Inst, value: [u16; LANES]) {
+        let register = usize::from(inst.dst);
+        let (keep, shift) = if inst.op_sel & 8 != 0 { (0xffff, 16) } else { (0xffff_0000, 0) };
+        let old = self.v[register];
+        self.write(register, &std::array::from_fn(|lane| old[lane] & keep | u32::from(value[lane]) << shift));
+    }
+
+    /// Writes results of f16, rounded once, and clamped as the instruction says.
+    pub(super) fn write_half_float(&mut self, inst: &Inst, value: [f64; LANES]) {
+        let mode = self.mode;
+        self.write_half(inst, value.map(|x| mode.half(if inst.clamp { clamped(mode, x) } else { x })));
     }
 
     /// Source `i`, of 64 bits, in each lane.
@@ -275,7 +296,12 @@ impl Wave {
     }
 }
 
-const FLOATS: [f32; 9] = [0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0, std::f32::consts::FRAC_1_PI / 2.0];
+/// A result of f16 between 0 and 1.
+fn clamped(mode: Mode, x: f64) -> f64 {
+    if x.is_nan() { if mode.dx10_clamp() { 0.0 } else { x } } else { x.clamp(0.0, 1.0) + 0.0 }
+}
+
+pub(super) const FLOATS: [f32; 9] = [0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0, std::f32::consts::FRAC_1_PI / 2.0];
 /// The last is what the hardware has, one unit off the nearest f64.
 const DOUBLES: [f64; 9] = [0.5, -0.5, 1.0, -1.0, 2.0, -2.0, 4.0, -4.0, f64::from_bits(0x3fc4_5f30_6dc9_c882)];
 

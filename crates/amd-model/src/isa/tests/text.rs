@@ -101,7 +101,7 @@ fn short_words(format: &str, row: &Row, r: &mut Random) -> Vec<u32> {
         "SOP2" => vec![1 << 31 | code << 23 | r.scalar(shape.dst) << 16 | r.scalar_source(b) << 8 | r.scalar_source(a)],
         "SOP1" if row.name == "s_setpc_b64" => vec![0xbe80_0000 | code << 8 | r.scalar(2)],
         "SOP1" if row.name.starts_with("s_sendmsg") => {
-            vec![0xbe80_0000 | r.scalar(shape.dst) << 16 | code << 8 | 128 + r.below(6)]
+            vec![0xbe80_0000 | r.scalar(shape.dst) << 16 | code << 8 | (128 + r.below(6))]
         }
         "SOP1" => vec![0xbe80_0000 | r.scalar(shape.dst) << 16 | code << 8 | r.scalar_source(a)],
         "SOPC" => vec![0xbf00_0000 | code << 16 | r.scalar_source(b) << 8 | r.scalar_source(a)],
@@ -114,7 +114,7 @@ fn short_words(format: &str, row: &Row, r: &mut Random) -> Vec<u32> {
         "SOPP" => vec![0xbf80_0000 | code << 16 | sopp(row.name, r)],
         "VOP1" => {
             let to = if shape.extra == Extra::ScalarDst { r.scalar(1) } else { r.vector() };
-            let from = if row.name == "v_swap_b32" || shape.extra == Extra::ScalarDst {
+            let from = if ["v_swap_b32", "v_movrels_b32"].contains(&row.name) || shape.extra == Extra::ScalarDst {
                 256 + r.vector()
             } else {
                 r.source(a)
@@ -185,6 +185,9 @@ fn long_words(code: u32, row: &Row, r: &mut Random) -> Vec<u32> {
     }
     if row.name.contains("readlane") || row.name.contains("readfirst") {
         sources = [256 + r.vector(), if b > 0 { r.below(106) } else { 0 }, 0];
+    }
+    if row.name.contains("movrels") {
+        sources[0] = 256 + r.vector();
     }
     if row.name.contains("writelane") {
         sources = [r.below(106), r.below(106), 0];
