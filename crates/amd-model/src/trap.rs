@@ -79,8 +79,10 @@ fn install() -> libc::sigaction {
 }
 
 extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel gives a handler of SIGSEGV the fault's information.
-    let address = unsafe { (*info).si_addr() } as usize;
+    // SAFETY: the kernel gives a handler of SIGSEGV the fault's information, which stays while the handler runs.
+    let told = unsafe { &*info };
+    // SAFETY: of SIGSEGV, the information holds an address.
+    let address = unsafe { told.si_addr() } as usize;
     let found = {
         let traps = TRAPS.lock().unwrap_or_else(PoisonError::into_inner);
         let trap = traps.iter().find(|trap| (trap.begin..trap.begin + trap.len).contains(&address));
