@@ -30,7 +30,7 @@
 //! choose: the head of a ring (`aql` with `pm4`, `sdma`), or a dispatch that runs, whose work-groups ([`isa`]) reach memory
 //! through `shader`. Between engines and the pages (`raw`) lie the mappings (`memory`) and the caches (`caches`).
 
-#![cfg(all(unix, target_pointer_width = "64"))]
+#![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 
 mod aql;
 mod caches;
@@ -57,7 +57,6 @@ mod state;
 mod tests;
 mod topology;
 mod trace;
-#[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "a handler of a signal, and the protection of pages")]
 mod trap;
 mod violation;

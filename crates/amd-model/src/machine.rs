@@ -12,7 +12,6 @@ use crate::options::{Builder, Options};
 use crate::raw::{self, Place};
 use crate::state::Core;
 use crate::topology;
-#[cfg(target_os = "linux")]
 use crate::trap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -183,7 +182,6 @@ impl Machine {
             core.violate(crate::Violation::UnmappedHost { address, len });
             return Err(errno::EINVAL);
         }
-        #[cfg(target_os = "linux")]
         trap::forget(address, len);
         // SAFETY: the caller's promise is that of munmap; the addresses were mapped through this machine.
         unsafe { raw::unmap(address, len) }
@@ -191,12 +189,9 @@ impl Machine {
 
     /// Lets the host's stores to pages trap, where the builder asked for that.
     pub(crate) fn trap(&self, core: &Core, address: usize, len: usize) {
-        #[cfg(target_os = "linux")]
         if core.options.trapping && core.host.holds(address, len) {
             trap::set(address, len, self.shared());
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = (core, address, len);
     }
 
     /// The text of a file of sysfs.
@@ -236,7 +231,6 @@ impl Shared {
     }
 
     /// The host is about to store at an address of pages that trap.
-    #[cfg(target_os = "linux")]
     pub(crate) fn trapped(&self, address: usize) {
         self.enter().trapped(address);
         self.changed.notify_all();

@@ -248,18 +248,14 @@ impl Core {
 
     /// The next ring of a GPU's doorbells traps again.
     fn close_doorbells(&self, id: u32) {
-        #[cfg(target_os = "linux")]
         if self.options.trapping
             && let Some(queue) = self.queues.get(&id)
         {
             self.gpus[queue.gpu].doorbells_at.iter().for_each(|&at| crate::trap::close(at, abi::DOORBELL_BYTES));
         }
-        #[cfg(not(target_os = "linux"))]
-        let _ = id;
     }
 
     /// The host is about to store at an address of a ring or of the doorbells.
-    #[cfg(target_os = "linux")]
     pub(crate) fn trapped(&mut self, address: usize) {
         let mut wrong = None;
         for queue in self.queues.values().filter(|queue| !queue.stopped) {

@@ -164,7 +164,6 @@ pub(super) fn destroy(machine: &Machine, value: &Id) -> Answer {
             memory.used -= 1;
         }
     }
-    #[cfg(target_os = "linux")]
     if core.options.trapping {
         crate::trap::forget(queue.ring as usize, queue.size as usize);
         crate::trap::open(queue.ring as usize, queue.size as usize);
