@@ -4,5 +4,6 @@ mod faults;
 mod fixtures;
 mod kernels;
 mod kit;
+mod order;
 mod single;
 mod text;

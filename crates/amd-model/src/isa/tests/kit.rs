@@ -64,6 +64,18 @@ impl Memory {
         self.read_words(base).into_iter().map(f32::from_bits).collect()
     }
 
+    /// Maps instructions.
+    pub(super) fn code(&mut self, words: &[u32]) -> u64 {
+        let base = self.words(words);
+        self.regions.last_mut().unwrap().executable = true;
+        base
+    }
+
+    /// Changes bytes, whatever they are for.
+    pub(super) fn overwrite(&mut self, address: u64, bytes: &[u8]) {
+        self.reach(address, bytes.len(), Access::Load).unwrap().copy_from_slice(bytes);
+    }
+
     fn reach(&mut self, address: u64, len: usize, access: Access) -> Result<&mut [u8], Fault> {
         let region = self
             .regions
