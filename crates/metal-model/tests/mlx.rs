@@ -1,14 +1,14 @@
 //! Kernels of MLX, compiled by Apple's compiler, run on software Metal and compared with plain Rust.
 //!
-//! The library is in the Python wheel `mlx-metal`. The tests fetch it with pip into a folder of the user's cache, once;
-//! where that cannot be done they say "skipped" and why.
+//! The library is in the Python wheel `mlx-metal`, which `wheel` fetches. Where that cannot be done the tests say
+//! "skipped" and why.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod wheel;
+
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
@@ -20,64 +20,13 @@ use rig_metal_model::kernel::{
 };
 use rig_metal_model::workers::Workers;
 
-/// Where the wheel and what was in it are kept.
-fn folder() -> Result<PathBuf, String> {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    let folder = cache.or_else(home).ok_or("no folder for caches")?.join("rig-metal-model");
-    fs::create_dir_all(&folder).map_err(|why| format!("{}: {why}", folder.display()))?;
-    Ok(folder)
-}
-
-fn run_command(command: &mut Command) -> Result<(), String> {
-    let output = command.output().map_err(|why| format!("{command:?}: {why}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let why = String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned();
-    Err(format!("{command:?}: {why}"))
-}
-
-/// The path of MLX's library, fetched if it is not there.
-fn fetch() -> Result<PathBuf, String> {
-    let folder = folder()?;
-    let library = folder.join("mlx.metallib");
-    if library.exists() {
-        return Ok(library);
-    }
-    let draft = folder.join(format!("fetch-{}", std::process::id()));
-    let mut pip = Command::new("pip");
-    pip.args([
-        "download",
-        "mlx-metal==0.32.4",
-        "--only-binary=:all:",
-        "--platform",
-        "macosx_14_0_arm64",
-        "--no-deps",
-        "-d",
-    ]);
-    run_command(pip.arg(&draft))?;
-    let wheel = fs::read_dir(&draft).map_err(|why| why.to_string())?.filter_map(Result::ok).map(|entry| entry.path());
-    let wheel = wheel.into_iter().find(|path| path.extension().is_some_and(|end| end == "whl"));
-    let wheel = wheel.ok_or("pip answered no wheel")?;
-    run_command(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(wheel).arg(&draft))?;
-    let moved = fs::rename(draft.join("mlx/lib/mlx.metallib"), &library).map_err(|why| why.to_string());
-    let _ = fs::remove_dir_all(&draft);
-    moved.map(|()| library)
-}
-
-static PATH: LazyLock<Result<PathBuf, String>> = LazyLock::new(fetch);
-
 /// MLX's library; nothing where it cannot be had, which is said.
 fn library() -> Option<Library> {
-    static LIBRARY: LazyLock<Option<Library>> = LazyLock::new(|| {
-        let bytes = PATH.as_ref().map_err(Clone::clone).and_then(|path| fs::read(path).map_err(|why| why.to_string()));
-        match bytes {
-            Ok(bytes) => Some(Library::open(Arc::new(bytes)).unwrap()),
-            Err(why) => {
-                eprintln!("skipped: {why}");
-                None
-            }
+    static LIBRARY: LazyLock<Option<Library>> = LazyLock::new(|| match wheel::library() {
+        Ok(path) => Some(Library::open(Arc::new(fs::read(path).unwrap())).unwrap()),
+        Err(why) => {
+            eprintln!("{why}");
+            None
         }
     });
     LIBRARY.clone()
@@ -156,8 +105,8 @@ fn error(got: &[f32], want: impl Iterator<Item = f64>) -> f64 {
 }
 
 #[test]
-fn a_mapped_library_of_17_248_functions_opens_in_under_a_second() {
-    let Ok(path) = PATH.as_ref() else { return eprintln!("skipped: no library") };
+fn a_library_of_17_248_functions_opens_in_under_a_second() {
+    let Ok(path) = wheel::library() else { return eprintln!("skipped: no library") };
     let bytes = fs::read(path).unwrap();
     let start = Instant::now();
     let library = Library::open(Arc::new(bytes)).unwrap();

@@ -1,7 +1,5 @@
 //! Tests of the container: what is written is read, and damage is an error.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
-
 use super::*;
 
 /// The document's kernel: `y[i] = x[i] + 1`, through an indirect struct.

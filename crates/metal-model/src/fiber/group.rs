@@ -220,7 +220,7 @@ impl Runner {
         let this = ptr::from_mut(self);
         RUNNER.set(this);
         // SAFETY: the fiber was just prepared, and its stack is this runner's; this thread alone uses the runner.
-        unsafe { enter(&raw mut (*this).worker, to) };
+        unsafe { enter(worker(this), to) };
         RUNNER.set(ptr::null_mut());
         Ok(self.ended)
     }
@@ -311,13 +311,19 @@ impl Runner {
     }
 }
 
+/// Where a runner's worker was left, or is to be.
+fn worker(runner: *mut Runner) -> *mut StackPointer {
+    // SAFETY: the callers' runners are alive: that of this OS thread, which waits for its fibers, or `self`.
+    unsafe { &raw mut (*runner).worker }
+}
+
 /// What a fiber runs: its thread, then the next one for good.
 extern "C" fn thread(index: *mut c_void) -> ! {
     let runner = RUNNER.get();
     let index = index.addr();
     // SAFETY: the runner set itself before it entered a fiber, and lives until all are left.
-    let (entry, group, [x, y, z]) =
-        unsafe { ((*runner).entry, (*runner).group, (&(*runner).fibers)[index].context.local) };
+    let this = unsafe { &*runner };
+    let (entry, group, [x, y, z]) = (this.entry, this.group, this.fibers[index].context.local);
     if let Some(entry) = entry {
         // SAFETY: the machine code is what `run` was given.
         unsafe { entry(group, x, y, z) };
@@ -333,7 +339,8 @@ extern "C" fn thread(index: *mut c_void) -> ! {
 pub(crate) extern "C" fn barrier(context: *const ThreadContext, site: u32) {
     let runner = RUNNER.get();
     // SAFETY: machine code calls this on a fiber of this thread's runner, with the context it was handed.
-    let (simdgroup, lane) = unsafe { ((*context).simdgroup as usize, (*context).lane as usize) };
+    let context = unsafe { &*context };
+    let (simdgroup, lane) = (context.simdgroup as usize, context.lane as usize);
     {
         // SAFETY: this OS thread alone uses the runner; the borrow ends before the switch.
         let simdgroup = unsafe { &mut (&mut (*runner).simdgroups)[simdgroup] };
@@ -354,7 +361,8 @@ pub(crate) extern "C" fn exchange(
 ) -> u32 {
     let runner = RUNNER.get();
     // SAFETY: machine code calls this on a fiber of this thread's runner, with the context it was handed.
-    let (place, lane) = unsafe { ((*context).simdgroup as usize, (*context).lane as usize) };
+    let context = unsafe { &*context };
+    let (place, lane) = (context.simdgroup as usize, context.lane as usize);
     {
         // SAFETY: this OS thread alone uses the runner; the borrow ends before the switch.
         let simdgroup = unsafe { &mut (&mut (*runner).simdgroups)[place] };
@@ -380,7 +388,7 @@ pub(crate) fn abandon() -> ! {
     unsafe { (*runner).ended = Ended::Abandoned };
     // SAFETY: the worker was left when the first fiber was entered, and waits there; no fiber of the group is entered
     // again.
-    unsafe { leave(&raw const (*runner).worker) };
+    unsafe { leave(worker(runner)) };
     unreachable!("a fiber that was left for good is not entered again")
 }
 
@@ -395,7 +403,7 @@ extern "C" fn alone(work: *mut c_void) -> ! {
     let work = unsafe { &mut *work.cast::<Alone<'_>>() };
     (work.work)();
     // SAFETY: as in `abandon`; this fiber is done.
-    unsafe { leave(&raw const (*runner).worker) };
+    unsafe { leave(worker(runner)) };
     unreachable!("a fiber that was left for good is not entered again")
 }
 
@@ -409,7 +417,7 @@ impl Runner {
         let this = ptr::from_mut(self);
         RUNNER.set(this);
         // SAFETY: the fiber was just prepared, and its stack is this runner's; this thread alone uses the runner.
-        unsafe { enter(&raw mut (*this).worker, to) };
+        unsafe { enter(worker(this), to) };
         RUNNER.set(ptr::null_mut());
         Ok(self.ended)
     }

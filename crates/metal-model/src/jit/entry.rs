@@ -119,8 +119,8 @@ fn builtin_argument(text: &mut String, parameter: usize, kind: Type<'_>, names: 
     let bits = element.bits().ok_or_else(refused)?;
     let (whole, part) = (kind.text(), element.text());
     let mut last = "poison".to_owned();
-    for axis in 0..count as usize {
-        resized(text, &format!("part{parameter}_{axis}"), bits, names[axis], &part);
+    for (axis, name) in names.into_iter().enumerate().take(count as usize) {
+        resized(text, &format!("part{parameter}_{axis}"), bits, name, &part);
         let to = if axis + 1 == count as usize {
             format!("%argument{parameter}")
         } else {

@@ -28,6 +28,12 @@ thread_local! {
     static CURRENT: Cell<*mut Guard> = const { Cell::new(ptr::null_mut()) };
 }
 
+/// Where the caller of a guard was left, or is to be.
+fn caller(guard: *mut Guard) -> *mut StackPointer {
+    // SAFETY: guards live in the frame of `call`, which waits for its fiber on the same thread.
+    unsafe { &raw mut (*guard).caller }
+}
+
 /// What the fiber runs, and where its outcome goes.
 struct Call<F, T> {
     work: Option<F>,
@@ -47,7 +53,7 @@ extern "C" fn fatal(reason: *const c_char) {
     unsafe { (*guard).fatal = Some(reason) };
     // SAFETY: as above; the caller's stack pointer was stored when this fiber was entered, and this fiber is never
     // entered again.
-    unsafe { leave(&raw const (*guard).caller) };
+    unsafe { leave(caller(guard)) };
 }
 
 extern "C" fn run<F: FnOnce() -> T, T>(call: *mut c_void) -> ! {
@@ -57,7 +63,7 @@ extern "C" fn run<F: FnOnce() -> T, T>(call: *mut c_void) -> ! {
         call.outcome = Some(catch_unwind(AssertUnwindSafe(work)));
     }
     // SAFETY: the guard outlives the fiber, and the fiber is done.
-    unsafe { leave(&raw const (*call.guard).caller) };
+    unsafe { leave(caller(call.guard)) };
     unreachable!("a fiber that was left for good is not entered again")
 }
 
@@ -82,7 +88,7 @@ fn call<F: FnOnce() -> T, T>(work: F) -> Result<T, String> {
     CURRENT.set(guard_at);
     let start = stack.prepare(run::<F, T>, call_at.cast());
     // SAFETY: the stack was just prepared and is alive, and `guard` keeps this thread's own stack pointer meanwhile.
-    unsafe { enter(&raw mut (*guard_at).caller, start) };
+    unsafe { enter(caller(guard_at), start) };
     CURRENT.set(ptr::null_mut());
     if let Some(reason) = guard.fatal.take() {
         // Frames of LLVM and of the work still lie on the stack, and may be pointed at.

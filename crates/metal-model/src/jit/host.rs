@@ -10,9 +10,6 @@ use super::abi;
 use crate::fiber;
 use crate::kernel::{Bound, MemoryAccess, Residency};
 
-/// How far behind the end of a range an access still counts as one past the end of that range.
-const NEAR: u64 = 1 << 16;
-
 /// What a kernel may reach.
 #[derive(Debug)]
 pub(crate) struct Reach {
@@ -28,12 +25,11 @@ impl Reach {
         bound.or_else(|| self.resident.range(address)).or_else(|| tables.iter().copied().find(holds))
     }
 
-    /// The range that ends nearest before an address.
-    fn before(&self, address: u64) -> Option<(u64, u64)> {
+    /// The range that ends at an address.
+    fn ending(&self, address: u64) -> Option<(u64, u64)> {
         let bound = self.bound.iter().map(|bound| (bound.address, bound.len));
-        let ends = |&(start, len): &(u64, u64)| start.wrapping_add(len);
-        let below = bound.chain(self.resident.before(address)).filter(|range| ends(range) <= address);
-        below.max_by_key(ends).filter(|range| address - ends(range) < NEAR)
+        let mut all = bound.chain(self.resident.before(address));
+        all.find(|&(start, len)| start.wrapping_add(len) == address)
     }
 }
 
@@ -85,10 +81,10 @@ fn range(address: u64) -> Option<(u64, u64)> {
     TABLES.with_borrow(|tables| reach.range(address, tables))
 }
 
-fn before(address: u64) -> Option<(u64, u64)> {
+fn ending(address: u64) -> Option<(u64, u64)> {
     let reach = REACH.get();
     // SAFETY: as above.
-    unsafe { reach.as_ref() }.and_then(|reach| reach.before(address))
+    unsafe { reach.as_ref() }.and_then(|reach| reach.ending(address))
 }
 
 fn raise(raised: Raised) -> ! {
@@ -122,38 +118,15 @@ extern "C" fn check(address: u64, size: u64, access: u32, root: u64) {
         abi::ACCESS_WRITE => MemoryAccess::Write,
         _ => MemoryAccess::Atomic,
     };
-    let left = own.or(held).or_else(|| before(address));
+    let left = own.or(held).or_else(|| ending(root));
     let kind = if left.is_some() { abi::VIOLATION_OUT_OF_BOUNDS } else { abi::VIOLATION_NOT_RESIDENT };
     raise(Raised { kind, address, size, access, range: left.unwrap_or((0, 0)) });
 }
 
 /// `rig_violation`.
 extern "C" fn violation(kind: u32, address: u64, size: u64) -> ! {
-    let range = range(address).or_else(|| before(address)).unwrap_or((0, 0));
+    let range = range(address).unwrap_or((0, 0));
     raise(Raised { kind, address, size, access: MemoryAccess::Read, range });
-}
-
-/// Rounds a float to a bfloat, as LLVM calls it on processors that have no instruction for it: both in xmm0.
-#[unsafe(naked)]
-extern "C" fn truncate_to_bfloat() {
-    core::arch::naked_asm!(
-        "movd eax, xmm0",
-        "ucomiss xmm0, xmm0",
-        "jp 2f",
-        // To the nearest, ties to even: add half of the last place, less one where the last bit kept is 0.
-        "mov ecx, eax",
-        "shr ecx, 16",
-        "and ecx, 1",
-        "lea eax, [rax + rcx + 0x7fff]",
-        "shr eax, 16",
-        "movd xmm0, eax",
-        "ret",
-        "2:",
-        "shr eax, 16",
-        "or eax, 0x40",
-        "movd xmm0, eax",
-        "ret",
-    )
 }
 
 /// The names and addresses of all that machine code may call.
@@ -165,7 +138,6 @@ pub(crate) fn symbols() -> Vec<(&'static str, usize)> {
         ("rig_reach", reach as *const () as usize),
         ("rig_check", check as *const () as usize),
         ("rig_violation", violation as *const () as usize),
-        ("__truncsfbf2", truncate_to_bfloat as *const () as usize),
     ]);
     all
 }

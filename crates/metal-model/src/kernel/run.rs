@@ -101,8 +101,9 @@ fn tables(linked: &Linked) -> Result<Vec<(u64, u64)>, String> {
     let list: *const u64 = ptr::with_exposed_provenance(linked.address(jit::TABLES)?);
     // SAFETY: the object defines this name as words: their count, then a pair for each (`jit::specialize`).
     let count = unsafe { list.read() } as usize;
+    let pairs = list.wrapping_add(1);
     // SAFETY: as above.
-    let words = unsafe { std::slice::from_raw_parts(list.add(1), count * 2) };
+    let words = unsafe { std::slice::from_raw_parts(pairs, count * 2) };
     Ok(words.chunks_exact(2).map(|pair| (crate::address::gpu_address(pair[0]), pair[1])).collect())
 }
 
