@@ -1,16 +1,16 @@
 //! Checks of what compiled kernels do to memory, put into their IR.
 //!
-//! Each load, store, atomic operation, copy and fill by a pointer to device or constant memory is by a GPU address: it is
-//! translated, and before it the bytes are compared with the range that the pointer may reach. Those by a pointer to
+//! Each load, store, atomic operation, copy and fill by a pointer to device or constant memory is by a GPU address: it
+//! is translated, and before it the bytes are compared with the range that the pointer may reach. Those by a pointer to
 //! threadgroup memory or to a variable of the thread are compared with the variable.
 //!
 //! # The ranges
 //!
-//! What a pointer may reach is decided where it comes into being, at its *root*: a buffer argument may reach what is bound;
-//! a pointer read from memory, or made of an integer, what holds the address (`rig_reach`: a bound buffer or a resident
-//! allocation). From there on three numbers go with the pointer: the root, the range's bytes, and how far from the range's
-//! start the pointer is. A check compares the last two, both of which LLVM moves out of loops where they do not change; only
-//! an access that fails asks the host, which knows why.
+//! What a pointer may reach is decided where it comes into being, at its *root*: a buffer argument may reach what is
+//! bound; a pointer read from memory, or made of an integer, what holds the address (`rig_reach`: a bound buffer or a
+//! resident allocation). From there on three numbers go with the pointer: the root, the range's bytes, and how far from
+//! the range's start the pointer is. A check compares the last two, both of which LLVM moves out of loops where they do
+//! not change; only an access that fails asks the host, which knows why.
 //!
 //! # Invariants
 //!
@@ -128,8 +128,8 @@ struct Support<'c> {
     local: Value<'c>,
 }
 
-/// Translates the accesses of all functions of a module by GPU addresses, and checks them if asked to. The module's functions
-/// that are to be inlined are, first.
+/// Translates the accesses of all functions of a module by GPU addresses, and checks them if asked to. The module's
+/// functions that are to be inlined are, first.
 ///
 /// A function with the string attribute [`abi::UNCHECKED`] is translated and not checked.
 ///

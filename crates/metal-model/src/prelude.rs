@@ -1,16 +1,16 @@
-//! The bodies of Metal's own functions: for each `air.*` function that a library's code declares, LLVM IR that does the same
-//! on this machine.
+//! The bodies of Metal's own functions: for each `air.*` function that a library's code declares, LLVM IR that does the
+//! same on this machine.
 //!
-//! A body is chosen by the family that the name spells and by the types of the declaration, so one body serves every width,
-//! every vector and both signs. Every body is to be inlined, before anything else is done with the module: only then are
-//! the call sites of the lanes' exchange numbered, and the accesses to memory checked.
+//! A body is chosen by the family that the name spells and by the types of the declaration, so one body serves every
+//! width, every vector and both signs. Every body is to be inlined, before anything else is done with the module: only
+//! then are the call sites of the lanes' exchange numbered, and the accesses to memory checked.
 //!
 //! Invariants:
 //! 1. A body has exactly the type of the declaration it stands for.
-//! 2. A body reaches device, constant and threadgroup memory by plain loads, stores and atomic instructions in their address
-//!    spaces and by no call, so that `checks` sees them all.
-//! 3. What the lanes of a SIMD-group tell each other goes through [`EXCHANGE`] alone, and every body that calls it does so
-//!    once, outside any branch.
+//! 2. A body reaches device, constant and threadgroup memory by plain loads, stores and atomic instructions in their
+//!    address spaces and by no call, so that `checks` sees them all.
+//! 3. What the lanes of a SIMD-group tell each other goes through [`EXCHANGE`] alone, and every body that calls it does
+//!    so once, outside any branch.
 //! 4. Half and bfloat arithmetic is done in float and rounded once, to the nearest, ties to even.
 //! 5. The fast forms are the precise ones: Metal's bounds for the fast forms are wider.
 //!
@@ -64,8 +64,8 @@ pub struct Signature {
 /// What the module says of all its functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ModuleOptions {
-    /// `air.compile.denorms_disable`: results too small for a normal number are zero. The thread that runs the code sees to
-    /// it; no body depends on it.
+    /// `air.compile.denorms_disable`: results too small for a normal number are zero. The thread that runs the code
+    /// sees to it; no body depends on it.
     pub flush_denormals: bool,
     /// `air.compile.fast_math_enable`. No body depends on it.
     pub fast_math: bool,
@@ -128,7 +128,8 @@ pub fn body(name: &str, signature: &Signature, options: &ModuleOptions) -> Resul
     Ok(Body { text, needs })
 }
 
-/// Writes the instructions of one function. None where the family is unknown or its types are not what the family takes.
+/// Writes the instructions of one function. None where the family is unknown or its types are not what the family
+/// takes.
 fn write(w: &mut Writer, name: &Name<'_>, result: Type, arguments: &[Value]) -> Option<Value> {
     control(w, name, result, arguments)
         .or_else(|| convert::write(w, name, result, arguments))

@@ -1,7 +1,7 @@
 //! What a pointer may reach, from its root on.
 //!
-//! Invariant: the three numbers of a pointer are there wherever the pointer is: they are computed where it is, from numbers
-//! that are there by the same argument; those of a phi are phis beside it.
+//! Invariant: the three numbers of a pointer are there wherever the pointer is: they are computed where it is, from
+//! numbers that are there by the same argument; those of a phi are phis beside it.
 
 use std::collections::HashMap;
 use std::mem::offset_of;

@@ -1,7 +1,7 @@
 //! What the checks ask of LLVM's IR and put into it: a builder, and questions about instructions.
 //!
-//! Handles are those of `jit::llvm`, with its invariants: they come from LLVM, live as long as their module, and stay on one
-//! thread.
+//! Handles are those of `jit::llvm`, with its invariants: they come from LLVM, live as long as their module, and stay
+//! on one thread.
 
 use std::ptr;
 
@@ -63,8 +63,8 @@ impl<'c> Build<'c> {
         llvm!(LLVMPositionBuilderBefore(self.raw, instruction.raw()));
     }
 
-    /// Goes to where a value is first there: behind the instruction, or behind the phis of its block, or to the function's
-    /// start.
+    /// Goes to where a value is first there: behind the instruction, or behind the phis of its block, or to the
+    /// function's start.
     pub(super) fn after(&self, value: Value<'c>) {
         let raw = value.raw();
         let mut at = if value.is_instruction() {

@@ -1,5 +1,5 @@
-//! Each kind of violation by a kernel that provokes it, beside its twin that stays within bounds and passes: as a loop over
-//! threads and on fibers, with the light passes and with all.
+//! Each kind of violation by a kernel that provokes it, beside its twin that stays within bounds and passes: as a loop
+//! over threads and on fibers, with the light passes and with all.
 
 use std::fmt::Write;
 use std::sync::Arc;

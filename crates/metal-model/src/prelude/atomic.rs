@@ -1,7 +1,7 @@
 //! Atomic operations on device and threadgroup memory: `air.atomic.{global,local}.OPERATION.[s|u].TYPE`.
 //!
-//! The last arguments say the order and the scope. Every body is sequentially consistent between all threads, which is right
-//! for every order and scope and costs the same on this machine, plain stores aside.
+//! The last arguments say the order and the scope. Every body is sequentially consistent between all threads, which is
+//! right for every order and scope and costs the same on this machine, plain stores aside.
 
 use super::types::{Name, Scalar, Type};
 use super::writer::{Value, Writer};
@@ -73,8 +73,8 @@ fn instruction(operation: &str, scalar: Scalar, signed: bool) -> Option<&'static
     })
 }
 
-/// Stores `desired` if the object holds what `expected` points to, bit for bit, and else writes there what it holds. The
-/// result is what it held, or whether it was stored.
+/// Stores `desired` if the object holds what `expected` points to, bit for bit, and else writes there what it holds.
+/// The result is what it held, or whether it was stored.
 fn compare_exchange(w: &mut Writer, object: &Value, expected: &Value, desired: &Value, result: Type) -> Option<Value> {
     let Type::Pointer(_) = expected.ty else { return None };
     let scalar = desired.ty.scalar()?;

@@ -87,9 +87,9 @@ fn to_integer(w: &mut Writer, value: &Value, bits: u32, signed: bool, forms: &[&
 
 /// An integer as a float.
 ///
-/// By way of `float` a half is rounded once all the same: an integer that `float` must round is beyond the half's range. For
-/// bfloat that is not so, and an integer of more bits than `float` has is first made odd in its last bit that stays, where
-/// bits are lost: an odd number is no tie and on the right side of every one.
+/// By way of `float` a half is rounded once all the same: an integer that `float` must round is beyond the half's
+/// range. For bfloat that is not so, and an integer of more bits than `float` has is first made odd in its last bit
+/// that stays, where bits are lost: an odd number is no tie and on the right side of every one.
 fn from_integer(w: &mut Writer, value: &Value, to: Scalar, signed: bool) -> Value {
     let opcode = if signed { "sitofp" } else { "uitofp" };
     let float = Type::One(Scalar::Float);

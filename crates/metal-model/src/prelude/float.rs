@@ -1,7 +1,8 @@
 //! Functions of floating-point numbers: each element of a vector by itself, and dot.
 //!
-//! Half and bfloat go through float. What has no instruction is the C library's function for float, which is nearer to the
-//! true value than Metal demands (docs of Metal's language, the table of accuracy: between 0 and 16 units in the last place).
+//! Half and bfloat go through float. What has no instruction is the C library's function for float, which is nearer to
+//! the true value than Metal demands (docs of Metal's language, the table of accuracy: between 0 and 16 units in the
+//! last place).
 
 use super::types::{Name, Scalar, Type};
 use super::writer::{Value, Writer};

@@ -1,8 +1,8 @@
 //! The functions on this machine that bodies call, and those that LLVM calls by itself where the machine lacks an
 //! instruction.
 //!
-//! Two-byte floats travel in the low bits of a vector register, as the convention of this machine's C has it, and so does a
-//! float: a function that takes or gives one is written with the float whose low bits are the two bytes.
+//! Two-byte floats travel in the low bits of a vector register, as the convention of this machine's C has it, and so
+//! does a float: a function that takes or gives one is written with the float whose low bits are the two bytes.
 //!
 //! Threads: pure functions.
 
@@ -70,8 +70,8 @@ unsafe extern "C" {
     fn memset(to: *mut c_void, byte: i32, bytes: usize) -> *mut c_void;
 }
 
-/// Functions that bodies call and those that LLVM may call: name and address. To be given to the linker of compiled code as
-/// absolute symbols.
+/// Functions that bodies call and those that LLVM may call: name and address. To be given to the linker of compiled
+/// code as absolute symbols.
 pub fn symbols() -> Vec<(&'static str, usize)> {
     let mut symbols = library();
     let one = |function: extern "C" fn(f32) -> f32| function as usize;

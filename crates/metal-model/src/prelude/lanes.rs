@@ -1,9 +1,9 @@
 //! What the lanes of a SIMD-group tell each other: reductions, prefixes, shuffles, votes; and the same within a quad.
 //!
-//! One primitive carries all: each lane gives some bytes and gets those of all lanes that came to the same place, with the
-//! mask of which those are. The rest is arithmetic on 32 places, without a branch. What a lane gets from one that is not
-//! active is zero. Sums and products are in the order of a tree over the lanes, as the hardware's are in an order of its
-//! own.
+//! One primitive carries all: each lane gives some bytes and gets those of all lanes that came to the same place, with
+//! the mask of which those are. The rest is arithmetic on 32 places, without a branch. What a lane gets from one that
+//! is not active is zero. Sums and products are in the order of a tree over the lanes, as the hardware's are in an
+//! order of its own.
 
 use super::types::{Name, Scalar, Type};
 use super::writer::{Value, Writer};
@@ -269,8 +269,8 @@ impl Group {
     }
 }
 
-/// Within vectors of `modulo` lanes: the lane `by` further, and whether it is beyond the vector's edge, where the values to
-/// fill with come in from the other end.
+/// Within vectors of `modulo` lanes: the lane `by` further, and whether it is beyond the vector's edge, where the
+/// values to fill with come in from the other end.
 fn edge(w: &mut Writer, down: bool, own: &Value, by: &Value, modulo: &Value) -> (Value, Value) {
     let last = w.binary("sub", modulo, &Value::int(1));
     let place = w.binary("and", own, &last);
@@ -281,8 +281,8 @@ fn edge(w: &mut Writer, down: bool, own: &Value, by: &Value, modulo: &Value) -> 
     (w.binary("add", &start, &place), filled)
 }
 
-/// What a lane gave, by elements: of a shuffle that fills, the second half where `filled` holds. Zero from a lane that is
-/// not active.
+/// What a lane gave, by elements: of a shuffle that fills, the second half where `filled` holds. Zero from a lane that
+/// is not active.
 fn take(
     w: &mut Writer,
     all: &Value,

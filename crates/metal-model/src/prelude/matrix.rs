@@ -1,8 +1,8 @@
 //! The 8×8 matrices of a SIMD-group: `air.simdgroup_matrix_8x8_*`.
 //!
-//! Each lane holds two elements of a matrix, in the first two places of its `<64 x T>`; the other places hold nothing. Lane
-//! `l` of quad `q = l / 4` has row `(q & 4) + l / 2 % 4` and the columns from `(q & 2) * 2 + l % 2 * 2` on, so that the lanes
-//! of one row differ in their bits 0 and 3 alone, and those of one column in bits 1, 2 and 4.
+//! Each lane holds two elements of a matrix, in the first two places of its `<64 x T>`; the other places hold nothing.
+//! Lane `l` of quad `q = l / 4` has row `(q & 4) + l / 2 % 4` and the columns from `(q & 2) * 2 + l % 2 * 2` on, so
+//! that the lanes of one row differ in their bits 0 and 3 alone, and those of one column in bits 1, 2 and 4.
 
 use super::lanes;
 use super::types::{Name, Scalar, Type};
@@ -89,8 +89,8 @@ fn addresses(w: &mut Writer, base: &Value, scalar: Scalar, rest: &[Value]) -> Op
     if origin.ty != pair {
         return None;
     }
-    // The origin counts in memory: columns, then rows, of what is not transposed. Transposed in the first form, its steps
-    // go the other way round.
+    // The origin counts in memory: columns, then rows, of what is not transposed. Transposed in the first form, its
+    // steps go the other way round.
     let (x, y) = (w.element(origin, 0), w.element(origin, 1));
     let (x, y) = match rest {
         [stride, _, transposed] if stride.ty == I64 => (w.select(transposed, &y, &x), w.select(transposed, &x, &y)),
@@ -154,7 +154,8 @@ fn multiply(w: &mut Writer, a: &Value, b: &Value, c: Option<&Value>, result: Typ
     let (row, columns) = (at(ROW_BITS, 0), at(COLUMN_BITS, 1));
     let float = Type::One(Scalar::Float);
     for k in 0..8i64 {
-        // Column k of a is in the lane with k's upper bits at 0 and 3; row k of b in the one with its bits at 1, 2 and 4.
+        // Column k of a is in the lane with k's upper bits at 0 and 3; row k of b in the one with its bits at 1, 2 and
+        // 4.
         let (in_a, in_b) = ((k >> 2 << 3) | (k >> 1 & 1), (k >> 2 << 4) | ((k & 3) << 1));
         let place = w.offset(&row, &Value::int(in_a * 16 + (k & 1) * 4));
         let factor = w.load(float, &place);

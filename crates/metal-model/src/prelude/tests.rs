@@ -1,5 +1,5 @@
-//! The bodies against plain Rust: every family, over values that include NaN, infinities, zeros of both signs and numbers too
-//! small to be normal.
+//! The bodies against plain Rust: every family, over values that include NaN, infinities, zeros of both signs and
+//! numbers too small to be normal.
 
 mod harness;
 mod lanes;

@@ -1,7 +1,7 @@
 //! The types that signatures of `air.*` functions are made of, read from and written as IR text.
 //!
-//! Invariant: what [`Type::parse`] reads, its `Display` writes back letter for letter, so that a body has exactly the type
-//! of the declaration it stands for. Threads: plain values.
+//! Invariant: what [`Type::parse`] reads, its `Display` writes back letter for letter, so that a body has exactly the
+//! type of the declaration it stands for. Threads: plain values.
 
 use std::fmt;
 

@@ -1,8 +1,9 @@
 //! Writes one function of IR text, instruction by instruction, and remembers what the text calls.
 //!
-//! Invariants: 1. every value has a number of its own, so text appended by different writers of one function never clashes;
-//! 2. each function outside that the text calls is noted once, with the declaration to link it by. Threads: one writer, one
-//! thread.
+//! Invariants: 1. every value has a number of its own, so text appended by different writers of one function never
+//! clashes;
+//! 2. each function outside that the text calls is noted once, with the declaration to link it by. Threads: one writer,
+//!    one thread.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
@@ -109,7 +110,8 @@ impl Writer {
         self.op(to, format_args!("{opcode} {} to {to}", value.typed()))
     }
 
-    /// A call of one of LLVM's own functions, which need no declaration. The name's type suffix is the first argument's.
+    /// A call of one of LLVM's own functions, which need no declaration. The name's type suffix is the first
+    /// argument's.
     pub(super) fn intrinsic(&mut self, name: &str, arguments: &[&Value]) -> Value {
         let ty = arguments.first().map_or(Type::Void, |value| value.ty);
         let call = format!("@llvm.{name}.{}", suffix(ty));

@@ -1,5 +1,5 @@
-//! Compiles bodies and calls them, without the engine: a wrapper loads the arguments from memory and stores the result, and
-//! the lanes of a SIMD-group run one after the other, twice, the second time with what all of them gave.
+//! Compiles bodies and calls them, without the engine: a wrapper loads the arguments from memory and stores the result,
+//! and the lanes of a SIMD-group run one after the other, twice, the second time with what all of them gave.
 
 #![expect(unsafe_code, reason = "code compiled at run time is called by its address")]
 
@@ -22,8 +22,8 @@ use crate::prelude::{Body, ModuleOptions, Needs, Signature, Unsupported, body, s
 /// Calls one function of LLVM's C API.
 macro_rules! llvm {
     ($function:ident($($argument:expr),* $(,)?)) => {
-        // SAFETY: handles are alive and of the kind that the function wants, texts end with a zero byte, and pointers and
-        // lengths are those of what they were taken from.
+        // SAFETY: handles are alive and of the kind that the function wants, texts end with a zero byte, and pointers
+        // and lengths are those of what they were taken from.
         unsafe { $function($($argument),*) }
     };
 }

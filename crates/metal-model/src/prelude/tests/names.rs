@@ -1,5 +1,5 @@
-//! Names: each function that a large library of kernels declares has a body of its type, and what is out of scope is refused
-//! by name.
+//! Names: each function that a large library of kernels declares has a body of its type, and what is out of scope is
+//! refused by name.
 
 use super::harness::{module, signature};
 use crate::jit::llvm::{Context, initialize};

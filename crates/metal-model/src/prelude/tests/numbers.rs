@@ -3,7 +3,8 @@
 use super::harness::{Bodies, Plain};
 use crate::prelude::host::{bfloat_bits, half_bits, half_value};
 
-/// Floats of every kind: zeros, too small to be normal, halfway between halves and between bfloats, huge, infinite, NaN.
+/// Floats of every kind: zeros, too small to be normal, halfway between halves and between bfloats, huge, infinite,
+/// NaN.
 fn floats() -> Vec<f32> {
     let mut all = vec![
         0.0,
