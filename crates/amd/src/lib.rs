@@ -79,7 +79,7 @@ pub use code::{Entry, Image};
 use gpu::Gpu;
 use limits::Limits;
 pub use memory::Region;
-#[cfg(all(unix, feature = "model"))]
+#[cfg(all(target_os = "linux", feature = "model"))]
 pub use open::on;
 pub use open::{GpuOpener, count, gpu};
 use order::Places;

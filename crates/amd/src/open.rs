@@ -15,7 +15,7 @@ use crate::kfd::Failure;
 use crate::limits::Limits;
 use crate::memory::Kind;
 use crate::object::Object;
-use crate::order::{COPY_PARAMS, Line, Places};
+use crate::order::{COPY_PARAMS, FIRST_MARK, Line, Places};
 use crate::queue::{Own, Queues};
 use crate::raw::Raw;
 use crate::sleep::{Events, Sleepers};
@@ -185,7 +185,7 @@ fn copy_kernel(gpu: &Gpu) -> Result<(CopyKernel, Entry), String> {
 
 /// Puts bytes into the GPU's memory by the copy queue, whose first work that is: an opening that succeeds has seen it run.
 fn upload(gpu: &Gpu, queues: &mut Queues, places: &Places, marks: Raw, bytes: &[u8], to: u64) -> Result<(), String> {
-    const MARK: u32 = 1;
+    const MARK: u32 = FIRST_MARK as u32;
     let stage = Own::new(gpu, Kind::Commands, bytes.len()).map_err(failed("memory for an upload"))?;
     stage.raw().put(0, bytes);
     first_copy(queues, places, stage.address(), to, bytes.len() as u64, MARK);

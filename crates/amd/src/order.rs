@@ -38,6 +38,9 @@ const COPY_GROUPS_MOST: u64 = 4096;
 /// The bytes of the kernel's parameters.
 pub(crate) const COPY_PARAMS: usize = 32;
 
+/// The mark of the copy queue that a device's opening uses.
+pub(crate) const FIRST_MARK: u64 = 1;
+
 /// One of the two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Engine {
@@ -72,7 +75,7 @@ pub(crate) struct Line {
 impl Line {
     /// The line of a device whose word stands at `start`.
     pub fn new(start: u64) -> Line {
-        Line { engine: Engine::Compute, sign: Some(Sign::Word(start)), waited: false, mark: 0, afresh: true }
+        Line { engine: Engine::Compute, sign: Some(Sign::Word(start)), waited: false, mark: FIRST_MARK, afresh: true }
     }
 }
 

@@ -7,7 +7,7 @@
 
 #[cfg(target_os = "linux")]
 mod linux;
-#[cfg(all(unix, feature = "model"))]
+#[cfg(all(target_os = "linux", feature = "model"))]
 mod model;
 #[cfg(not(target_os = "linux"))]
 mod nowhere;
@@ -16,7 +16,7 @@ use std::fmt;
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::This;
-#[cfg(all(unix, feature = "model"))]
+#[cfg(all(target_os = "linux", feature = "model"))]
 pub(crate) use model::Model;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use nowhere::This;

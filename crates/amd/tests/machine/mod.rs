@@ -1,6 +1,8 @@
 //! Machines with software GPUs for the tests: what the suite's fixtures need, and what its cases leave behind.
 #![expect(clippy::unwrap_used, reason = "tests fail by it")]
 
+pub mod bare;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rig::{Device, write};
@@ -16,6 +18,11 @@ pub const FAULTS: &[u8] = include_bytes!("../../../amd-model/fixtures/faults.co"
 /// The seed of the scheduler.
 pub fn seed() -> u64 {
     std::env::var("RIG_AMD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
+}
+
+/// How many seeds a test of many goes through: `RIG_AMD_SEEDS`, or `few`.
+pub fn seeds(few: u64) -> u64 {
+    std::env::var("RIG_AMD_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(few)
 }
 
 /// A machine with two GPUs.
@@ -49,6 +56,7 @@ impl Drop for Machines {
 }
 
 /// Launches kernels of the tests.
+#[expect(unsafe_code, reason = "launches kernels")]
 pub fn launch(run: &mut rig::Run, buffers: &[&rig::Buffer]) -> rig::Result<rig::Point> {
     // SAFETY: the machine's GPUs reach what is mapped for them alone, and the kernels of the tests what their refs say, or
     // addresses where nothing is.
