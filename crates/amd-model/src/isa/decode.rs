@@ -2,13 +2,14 @@
 //! it takes.
 
 use super::compare::{VOPC, VOPCX};
+use super::exchange::{Exchange, ROWS, SWIZZLE};
 use super::fault::{Fault, FaultKind};
-use super::inst::{Extra, Format, Inst, Row};
+use super::inst::{Extra, Format, Inst, Row, Run};
 use super::memory::{DS, DS_MORE, MUBUF, SMEM, VMEM};
 use super::scalar::{SOP1, SOP2, SOPC, SOPK, SOPP};
 use super::vector::{DUAL, MOVE, VOP1, VOP2};
 use super::vector3::VOP3;
-use super::wave::{LITERAL, VCC, VECTOR, top};
+use super::wave::{EXCHANGED, LITERAL, VCC, VECTOR, top};
 
 /// The most words that an instruction takes.
 pub(super) const WORDS: usize = 3;
@@ -193,20 +194,41 @@ fn smem(words: [u32; WORDS]) -> Result<Inst, FaultKind> {
     Ok(inst)
 }
 
-/// Sources of VOP1, VOP2 and VOPC that say that lanes are exchanged on the way in.
-fn plain(source: u32) -> Result<u16, FaultKind> {
-    match source {
-        233 | 234 => Err(FaultKind::Unsupported { what: "DPP8, an exchange of lanes".to_owned() }),
-        250 => Err(FaultKind::Unsupported { what: "DPP16, an exchange of lanes".to_owned() }),
-        source => Ok(source as u16),
+/// The first source of VOP1, VOP2 and VOPC: one that says that lanes are exchanged has a control word after it, which names
+/// the register and the signs.
+fn first_source(inst: &mut Inst, source: u32) -> Result<(), FaultKind> {
+    inst.exchange = match source {
+        233 => Exchange::Eights,
+        234 => Exchange::EightsInactive,
+        250 => Exchange::Rows,
+        _ => {
+            inst.src[0] = source as u16;
+            return Ok(());
+        }
+    };
+    let control = inst.words[1];
+    let [_, second, _] = inst.row.shape.src;
+    let wide = inst.row.shape.dst > 1 || second > 1;
+    if wide
+        || ["v_cmpx", "v_fmac_dx9", "v_movrel"].iter().any(|start| inst.row.name.starts_with(start))
+        || !matches!(inst.row.run, Run::Registers(_))
+    {
+        return Err(FaultKind::Unsupported { what: format!("{} with lanes exchanged", inst.row.name) });
     }
+    (inst.src[0], inst.literal, inst.len) = (EXCHANGED, control, 2);
+    inst.vectors = (control & 0xff) as u16 + 1;
+    if inst.exchange == Exchange::Rows {
+        inst.neg = (control >> 20 & 1) as u8 | ((control >> 22 & 1) as u8) << 1;
+        inst.abs = (control >> 21 & 1) as u8 | ((control >> 23 & 1) as u8) << 1;
+    }
+    Ok(())
 }
 
 fn vop1(words: [u32; WORDS]) -> Result<Inst, FaultKind> {
     let word = words[0];
     let mut inst = Inst::new(find([&VOP1], word >> 9 & 0xff)?, Format::Vop1, words);
     inst.dst = (word >> 17 & 0xff) as u8;
-    inst.src[0] = plain(word & 0x1ff)?;
+    first_source(&mut inst, word & 0x1ff)?;
     literal(&mut inst);
     Ok(inst)
 }
@@ -215,7 +237,7 @@ fn vop2(words: [u32; WORDS]) -> Result<Inst, FaultKind> {
     let word = words[0];
     let mut inst = Inst::new(find([&VOP2], word >> 25 & 0x3f)?, Format::Vop2, words);
     inst.dst = (word >> 17 & 0xff) as u8;
-    inst.src[0] = plain(word & 0x1ff)?;
+    first_source(&mut inst, word & 0x1ff)?;
     inst.src[1] = VECTOR + (word >> 9 & 0xff) as u16;
     implied(&mut inst);
     literal(&mut inst);
@@ -237,7 +259,8 @@ fn implied(inst: &mut Inst) {
 fn vopc(words: [u32; WORDS]) -> Result<Inst, FaultKind> {
     let word = words[0];
     let mut inst = Inst::new(find(VOPC.iter().chain(&VOPCX), word >> 17 & 0xff)?, Format::Vopc, words);
-    inst.src = [plain(word & 0x1ff)?, VECTOR + (word >> 9 & 0xff) as u16, 0];
+    first_source(&mut inst, word & 0x1ff)?;
+    inst.src[1] = VECTOR + (word >> 9 & 0xff) as u16;
     inst.sdst = VCC as u8;
     literal(&mut inst);
     Ok(inst)
@@ -250,7 +273,7 @@ fn vop3(words: [u32; WORDS]) -> Result<Inst, FaultKind> {
         0..256 => find(VOPC.iter().chain(&VOPCX), code),
         256..384 => find([&VOP2], code - 256),
         384..512 => find([&VOP1], code - 384),
-        _ => find([&VOP3], code),
+        _ => find([&VOP3, &ROWS], code),
     }?;
     if SHORT.contains(&row.name) {
         return Err(FaultKind::Unknown);
@@ -343,7 +366,7 @@ fn ds(words: [u32; WORDS]) -> Result<Inst, FaultKind> {
     if word >> 17 & 1 != 0 {
         return Err(FaultKind::Unsupported { what: "global data share".to_owned() });
     }
-    let mut inst = Inst::new(find([&DS, &DS_MORE], word >> 18 & 0xff)?, Format::Ds, words);
+    let mut inst = Inst::new(find([&DS, &DS_MORE, &SWIZZLE], word >> 18 & 0xff)?, Format::Ds, words);
     inst.len = 2;
     inst.offset = (word & 0xffff) as i32;
     inst.src =

@@ -7,6 +7,7 @@ use super::LANES;
 use super::bus::Bus;
 use super::code::Code;
 use super::dispatch::Dispatch;
+use super::exchange::Exchange;
 use super::fault::{Fault, FaultKind, Place};
 use super::float::Mode;
 use super::inst::{Flow, Inst, Outside, Run};
@@ -136,6 +137,7 @@ fn run(wave: &mut Wave, code: &mut Code, out: &mut Outside<'_>, instructions: u3
 fn execute(wave: &mut Wave, inst: &Inst, out: &mut Outside<'_>) -> Result<Flow, FaultKind> {
     wave.check(inst)?;
     match inst.row.run {
+        Run::Registers(run) if inst.exchange != Exchange::None => wave.exchange(inst, run),
         Run::Registers(run) => match &inst.second {
             None => run(wave, inst),
             Some(second) => both(wave, inst, second),
@@ -196,7 +198,7 @@ fn start(dispatch: &Dispatch, id: [u32; 3], number: u32, random: &mut Random) ->
     }
     let state = if s[EXEC] == 0 { State::Ended } else { State::Ready };
     let mode = Mode::of_rsrc1(descriptor.rsrc1);
-    Wave { number, state, pc: dispatch.entry, s, v, scc: false, mode, ran: 0 }
+    Wave { number, state, pc: dispatch.entry, s, v, scc: false, mode, exchanged: [0; LANES], ran: 0 }
 }
 
 impl std::fmt::Debug for WorkGroup {

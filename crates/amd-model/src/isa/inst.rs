@@ -1,6 +1,7 @@
 //! A decoded instruction, and the rows of the tables that say what each opcode is called and does.
 
 use super::bus::Bus;
+use super::exchange::Exchange;
 use super::fault::FaultKind;
 use super::wave::Wave;
 
@@ -139,6 +140,8 @@ pub(super) struct Inst {
     pub cache: u8,
     /// One more than the highest vector register that the operands name.
     pub vectors: u16,
+    /// How the first source is exchanged between lanes.
+    pub exchange: Exchange,
     /// The words.
     pub words: [u32; 3],
     /// VOPD: the second instruction.
@@ -165,6 +168,7 @@ impl Inst {
             offset: 0,
             cache: 0,
             vectors: 0,
+            exchange: Exchange::None,
             words,
             second: None,
         }

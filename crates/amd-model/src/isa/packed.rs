@@ -31,6 +31,8 @@ pub(super) static VOP3P: &[Row] = &[
     row(16, "v_pk_mul_f16", V11, |w, i| floats(w, i, |_, [a, b, _]| f64::from(a) * f64::from(b))),
     row(17, "v_pk_min_f16", V11, |w, i| floats(w, i, |m, [a, b, _]| minimum(m, a, b).into())),
     row(18, "v_pk_max_f16", V11, |w, i| floats(w, i, |m, [a, b, _]| maximum(m, a, b).into())),
+    row(22, "v_dot4_i32_iu8", V111, |w, i| dot4(w, i, [i.neg & 1 != 0, i.neg & 2 != 0])),
+    row(23, "v_dot4_u32_u8", V111, |w, i| dot4(w, i, [false; 2])),
     row(32, "v_fma_mix_f32", V111, |w, i| {
         let (mode, [a, b, c]) = (w.mode, mixed(w, i));
         w.write_float(i, std::array::from_fn(|lane| float::fma(mode, a[lane], b[lane], c[lane])));
@@ -67,6 +69,23 @@ fn floats(w: &mut Wave, i: &Inst, f: impl Fn(Mode, [f32; 3]) -> f64) {
             u32::from(mode.half(if i.clamp { exact.clamp(0.0, 1.0) } else { exact }))
         });
         low | high << 16
+    });
+    w.write(usize::from(i.dst), &value);
+}
+
+/// The sum of the products of four bytes, signed where it is said so, and of the third source.
+fn dot4(w: &mut Wave, i: &Inst, signed: [bool; 2]) {
+    let (a, b, c) = (w.source(i, 0), w.source(i, 1), w.source(i, 2));
+    let byte = |word: u32, n: u32, signed: bool| {
+        let byte = (word >> (8 * n)) as u8;
+        if signed { i64::from(byte as i8) } else { i64::from(byte) }
+    };
+    let whole = signed[0] || signed[1];
+    let value = std::array::from_fn(|lane| {
+        let start = if whole { i64::from(c[lane] as i32) } else { i64::from(c[lane]) };
+        let sum = (0..4).map(|n| byte(a[lane], n, signed[0]) * byte(b[lane], n, signed[1])).sum::<i64>() + start;
+        let (low, high) = if whole { (i32::MIN.into(), i32::MAX.into()) } else { (0, u32::MAX.into()) };
+        if i.clamp { sum.clamp(low, high) as u32 } else { sum as u32 }
     });
     w.write(usize::from(i.dst), &value);
 }

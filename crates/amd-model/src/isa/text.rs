@@ -1,8 +1,9 @@
 //! Instructions as llvm-objdump 19 writes them.
 
+use super::exchange::Exchange;
 use super::inst::{Extra, Format, Inst};
 use super::scalar::GET_REALTIME;
-use super::wave::{LITERAL, VECTOR};
+use super::wave::{EXCHANGED, LITERAL, VECTOR};
 use std::fmt::{self, Display, Formatter, Write};
 
 impl Display for Inst {
@@ -76,6 +77,7 @@ fn operand(inst: &Inst, n: usize) -> String {
         LITERAL if inst.takes16(n) => format!("{:#x}", inst.literal & 0xffff),
         LITERAL => format!("{:#x}", inst.literal),
         VECTOR.. => registers("v", operand - VECTOR, count),
+        EXCHANGED => registers("v", (inst.literal & 0xff) as u16, 1),
         _ => scalar(operand, count),
     }
 }
@@ -89,7 +91,9 @@ fn source(inst: &Inst, n: usize) -> String {
     let text = if inst.abs >> n & 1 != 0 { format!("|{text}|") } else { text };
     match inst.neg >> n & 1 {
         0 => text,
-        _ if inst.src[n] < VECTOR && inst.src[n] > 127 && inst.abs >> n & 1 == 0 => format!("neg({text})"),
+        _ if inst.src[n] < VECTOR && inst.src[n] > 127 && inst.src[n] != EXCHANGED && inst.abs >> n & 1 == 0 => {
+            format!("neg({text})")
+        }
         _ => format!("-{text}"),
     }
 }
@@ -106,6 +110,8 @@ fn list(f: &mut Formatter<'_>, operands: &[String]) -> fmt::Result {
 fn suffix(inst: &Inst) -> &'static str {
     let code = inst.words[0] >> 16 & 0x3ff;
     match inst.format {
+        Format::Vopc if inst.exchange != Exchange::None => "",
+        _ if inst.exchange != Exchange::None => "_dpp",
         Format::Vop1 if ["v_nop", "v_swap_b32", "v_readfirstlane_b32"].contains(&inst.row.name) => "",
         Format::Vop1 | Format::Vopc => "_e32",
         Format::Vop2 if !matches!(inst.row.shape.extra, Extra::ConstantMiddle | Extra::ConstantLast) => "_e32",
@@ -151,13 +157,47 @@ fn arithmetic(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         packed(inst, f)?;
     } else if inst.op_sel != 0 {
         let sources = shape.src.iter().filter(|&&count| count > 0).count();
-        let halves: Vec<u8> = (0..sources).chain([3]).map(|n| inst.op_sel >> n & 1).collect();
+        let permutes = inst.row.name.starts_with("v_permlane");
+        let shown = if permutes { vec![0, 1] } else { (0..sources).chain([3]).collect() };
+        let halves: Vec<u8> = shown.into_iter().map(|n| inst.op_sel >> n & 1).collect();
         bits(f, "op_sel", &halves)?;
     }
+    exchange(inst, f)?;
     if inst.clamp {
         f.write_str(" clamp")?;
     }
     f.write_str(["", " mul:2", " mul:4", " div:2"][usize::from(inst.omod)])
+}
+
+/// How lanes are exchanged.
+fn exchange(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
+    let control = inst.literal;
+    if matches!(inst.exchange, Exchange::Eights | Exchange::EightsInactive) {
+        let lanes: Vec<String> = (0..8).map(|n| (control >> (8 + 3 * n) & 7).to_string()).collect();
+        write!(f, " dpp8:[{}]", lanes.join(","))?;
+        return f.write_str(if inst.exchange == Exchange::Eights { "" } else { " fi:1" });
+    }
+    if inst.exchange == Exchange::None {
+        return Ok(());
+    }
+    let (pattern, n) = (control >> 8 & 0x1ff, control >> 8 & 15);
+    match pattern {
+        0..=0xff => {
+            let lanes: Vec<String> = (0..4).map(|n| (pattern >> (2 * n) & 3).to_string()).collect();
+            write!(f, " quad_perm:[{}]", lanes.join(","))
+        }
+        0x101..=0x10f => write!(f, " row_shl:{n}"),
+        0x111..=0x11f => write!(f, " row_shr:{n}"),
+        0x121..=0x12f => write!(f, " row_ror:{n}"),
+        0x140 => f.write_str(" row_mirror"),
+        0x141 => f.write_str(" row_half_mirror"),
+        0x150..=0x15f => write!(f, " row_share:{n}"),
+        0x160..=0x16f => write!(f, " row_xmask:{n}"),
+        _ => write!(f, " /* Invalid dpp_ctrl value */"),
+    }?;
+    write!(f, " row_mask:{:#x} bank_mask:{:#x}", control >> 28, control >> 24 & 15)?;
+    f.write_str(if control >> 19 & 1 != 0 { " bound_ctrl:1" } else { "" })?;
+    f.write_str(if control >> 18 & 1 != 0 { " fi:1" } else { "" })
 }
 
 /// The halves and signs of VOP3P, where they are not the usual ones.
@@ -333,6 +373,9 @@ fn group_memory(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
     }
     operands.extend((0..3).filter(|&n| shape.src[n] > 0).map(|n| source(inst, n)));
     list(f, &operands)?;
+    if inst.row.name == "ds_swizzle_b32" {
+        return swizzle(inst.offset as u32, f);
+    }
     let parts = if inst.row.name.contains("2addr") {
         [("offset0", inst.offset & 0xff), ("offset1", inst.offset >> 8 & 0xff)]
     } else {
@@ -342,6 +385,37 @@ fn group_memory(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, " {name}:{value}")?;
     }
     Ok(())
+}
+
+fn swizzle(pattern: u32, f: &mut Formatter<'_>) -> fmt::Result {
+    let (and, or, xor) = (pattern & 31, pattern >> 5 & 31, pattern >> 10 & 31);
+    let group = 32 - and;
+    if pattern == 0 {
+        Ok(())
+    } else if pattern & 0xff00 == 0x8000 {
+        let lane = |n: u32| pattern >> (2 * n) & 3;
+        write!(f, " offset:swizzle(QUAD_PERM,{},{},{},{})", lane(0), lane(1), lane(2), lane(3))
+    } else if pattern & 1 << 15 != 0 {
+        write!(f, " offset:{pattern}")
+    } else if and == 31 && or == 0 && xor.count_ones() == 1 {
+        write!(f, " offset:swizzle(SWAP,{xor})")
+    } else if and == 31 && or == 0 && xor > 0 && (xor + 1).is_power_of_two() {
+        write!(f, " offset:swizzle(REVERSE,{})", xor + 1)
+    } else if group > 1 && group.is_power_of_two() && or < group && xor == 0 {
+        write!(f, " offset:swizzle(BROADCAST,{group},{or})")
+    } else {
+        let letter = |n: u32| {
+            let [p0, p1] = [0, 1 << n].map(|bit| ((bit & and | or) ^ xor) >> n & 1);
+            match (p0, p1) {
+                (0, 0) => '0',
+                (1, 1) => '1',
+                (0, _) => 'p',
+                _ => 'i',
+            }
+        };
+        let letters: String = (0..5).rev().map(letter).collect();
+        write!(f, " offset:swizzle(BITMASK_PERM,\"{letters}\")")
+    }
 }
 
 fn vector_memory(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {

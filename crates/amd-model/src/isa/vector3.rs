@@ -37,6 +37,9 @@ pub(super) static VOP3: &[Row] = &[
     row(530, "v_bfi_b32", V111, |w, i| w.bits3(i, |a, b, c| a & b | !a & c)),
     row(531, "v_fma_f32", V111, |w, i| w.float3(i, float::fma)),
     row(532, "v_fma_f64", V222, |w, i| double3(w, i, f64::mul_add)),
+    row(533, "v_lerp_u8", V111, |w, i| {
+        w.bits3(i, |a, b, c| bytes(|n| ((a >> n & 0xff) + (b >> n & 0xff) + (c >> n & 1)) / 2 << n).sum());
+    }),
     row(534, "v_alignbit_b32", V111, |w, i| w.bits3(i, |a, b, c| (joined(a, b) >> (c & 31)) as u32)),
     row(535, "v_alignbyte_b32", V111, |w, i| w.bits3(i, |a, b, c| (joined(a, b) >> (8 * (c & 3))) as u32)),
     row(537, "v_min3_f32", V111, |w, i| w.float3(i, |m, a, b, c| minimum(m, minimum(m, a, b), c))),
@@ -61,6 +64,9 @@ pub(super) static VOP3: &[Row] = &[
         });
     }),
     row(545, "v_med3_u32", V111, |w, i| w.bits3(i, |a, b, c| a.min(b).max(a.max(b).min(c)))),
+    row(546, "v_sad_u8", V111, |w, i| {
+        w.bits3(i, |a, b, c| bytes(|n| (a >> n & 0xff).abs_diff(b >> n & 0xff)).sum::<u32>().wrapping_add(c));
+    }),
     row(549, "v_sad_u32", V111, |w, i| w.bits3(i, |a, b, c| a.abs_diff(b).wrapping_add(c))),
     row(551, "v_div_fixup_f32", V111, |w, i| w.float3(i, |_, a, b, c| divide::fixup(a, b, c))),
     row(552, "v_div_fixup_f64", V222, |w, i| double3(w, i, divide::fixup64)),
@@ -79,6 +85,7 @@ pub(super) static VOP3: &[Row] = &[
     row(581, "v_xad_u32", V111, |w, i| w.bits3(i, |a, b, c| (a ^ b).wrapping_add(c))),
     row(582, "v_lshl_add_u32", V111, |w, i| w.bits3(i, |a, b, c| (a << (b & 31)).wrapping_add(c))),
     row(583, "v_add_lshl_u32", V111, |w, i| w.bits3(i, |a, b, c| a.wrapping_add(b) << (c & 31))),
+    row(596, "v_div_fixup_f16", V111, |w, i| half_floats3(w, i, |_, a, b, c| divide::fixup(a, b, c).into())),
     row(597, "v_add3_u32", V111, |w, i| w.bits3(i, |a, b, c| a.wrapping_add(b).wrapping_add(c))),
     row(598, "v_lshl_or_b32", V111, |w, i| w.bits3(i, |a, b, c| a << (b & 31) | c)),
     row(599, "v_and_or_b32", V111, |w, i| w.bits3(i, |a, b, c| a & b | c)),
@@ -197,6 +204,11 @@ fn halves2(w: &mut Wave, i: &Inst, f: impl Fn(u16, u16) -> u16) {
 fn half_floats3(w: &mut Wave, i: &Inst, f: impl Fn(Mode, f32, f32, f32) -> f64) {
     let (mode, a, b, c) = (w.mode, w.half_float(i, 0), w.half_float(i, 1), w.half_float(i, 2));
     w.write_half_float(i, std::array::from_fn(|lane| f(mode, a[lane], b[lane], c[lane])));
+}
+
+/// What `f` makes of each byte, by its lowest bit.
+fn bytes(f: impl Fn(u32) -> u32) -> impl Iterator<Item = u32> {
+    [0, 8, 16, 24].into_iter().map(f)
 }
 
 fn joined(high: u32, low: u32) -> u64 {

@@ -17,6 +17,8 @@ pub(super) const M0: usize = 125;
 pub(super) const EXEC: usize = 126;
 /// The operand that says that a constant follows.
 pub(super) const LITERAL: u16 = 255;
+/// The operand that stands for what lanes got of each other.
+pub(super) const EXCHANGED: u16 = 249;
 /// The first vector register as an operand.
 pub(super) const VECTOR: u16 = 256;
 
@@ -42,6 +44,8 @@ pub(super) struct Wave {
     pub v: Vec<Lanes>,
     pub scc: bool,
     pub mode: Mode,
+    /// What the lanes got of each other for the instruction that runs.
+    pub exchanged: Lanes,
     /// Instructions run.
     pub ran: u64,
 }
@@ -123,7 +127,11 @@ impl Wave {
     #[inline]
     pub(super) fn source(&self, inst: &Inst, i: usize) -> Lanes {
         let operand = inst.src[i];
-        if operand >= VECTOR { self.v[usize::from(operand - VECTOR)] } else { [self.scalar(inst, operand); LANES] }
+        match operand {
+            VECTOR.. => self.v[usize::from(operand - VECTOR)],
+            EXCHANGED => self.exchanged,
+            _ => [self.scalar(inst, operand); LANES],
+        }
     }
 
     /// Source `i` as the f16 that the instruction's half of it is, its sign changed as the instruction says.

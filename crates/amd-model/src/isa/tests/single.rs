@@ -24,6 +24,7 @@ fn wave() -> Wave {
         v: vec![[0xa5a5_a5a5; LANES]; 16],
         scc: false,
         mode: Mode(USUAL),
+        exchanged: [0; LANES],
         ran: 0,
     }
 }

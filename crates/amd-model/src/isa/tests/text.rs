@@ -7,6 +7,7 @@
 use super::fixtures::tool;
 use crate::isa::compare::{VOPC, VOPCX};
 use crate::isa::decode::{SHORT, decode};
+use crate::isa::exchange::{ROWS, SWIZZLE};
 use crate::isa::inst::{Extra, Inst, Row};
 use crate::isa::memory::{DS, DS_MORE, MUBUF, SMEM, VMEM};
 use crate::isa::packed::VOP3P;
@@ -221,6 +222,26 @@ fn long_words(code: u32, row: &Row, r: &mut Random) -> Vec<u32> {
     words
 }
 
+/// A row's words with lanes exchanged.
+fn dpp(format: &str, row: &Row, r: &mut Random) -> Vec<u32> {
+    let words = short_words(format, row, r);
+    let any = r.below(256);
+    let n = 1 + r.below(15);
+    let pattern = r.one_of(&[any, 0x100 + n, 0x110 + n, 0x120 + n, 0x140, 0x141, 0x150 + n, 0x160 + n]);
+    let signs = if is_float(row.name) && sources_are_floats(row.name) {
+        r.below(if row.shape.src[1] > 0 { 16 } else { 4 })
+    } else {
+        0
+    };
+    let rows = r.vector() | pattern << 8 | r.below(4) << 18 | signs << 20 | r.below(256) << 24;
+    let eights = r.vector() | r.below(1 << 24) << 8;
+    match r.below(4) {
+        0 => vec![words[0] & !0x1ff | 233, eights],
+        1 => vec![words[0] & !0x1ff | 234, eights],
+        _ => vec![words[0] & !0x1ff | 250, rows],
+    }
+}
+
 /// Words of formats of memory.
 fn memory(format: &str, row: &Row, r: &mut Random) -> Vec<u32> {
     let (code, shape) = (u32::from(row.code), row.shape);
@@ -302,6 +323,25 @@ fn encodings(each_opcode: usize) -> Vec<(String, Vec<u32>)> {
     for rows in comparisons {
         each("VOPC", rows, &|row, r| short("VOPC", row, r));
         each("VOP3", rows, &|row, r| long(u32::from(row.code), row, r));
+    }
+    each("VOP3", ROWS, &|row, r| {
+        let code = u32::from(row.code);
+        let sources = (256 + r.vector()) | r.below(100) << 9 | r.below(100) << 18;
+        vec![0xd400_0000 | code << 16 | r.below(4) << 11 | r.vector(), sources]
+    });
+    each("DS", SWIZZLE, &|row, r| {
+        let (and, or, xor, any) = (r.one_of(&[31, 31, 28, 16, 7]), r.one_of(&[0, 0, 3, 5]), r.below(32), r.below(256));
+        let offset = r.one_of(&[and | or << 5, and | xor << 10, and | or << 5 | xor << 10, 0x8000 | any, 31 | 4 << 10]);
+        vec![0xd800_0000 | u32::from(row.code) << 18 | offset, r.vector() << 24 | r.vector()]
+    });
+    let narrow = |row: &&Row| !row.name.contains("64") && !row.name.contains("16") && !SHORT.contains(&row.name);
+    let exchanged = VOP1.iter().filter(|row| row.code > 0).map(|row| ("VOP1", row));
+    let exchanged = exchanged.chain(VOP2.iter().map(|row| ("VOP2", row)));
+    let exchanged = exchanged.chain(VOPC.iter().copied().flatten().map(|row| ("VOPC", row)));
+    for (format, row) in exchanged.filter(|(_, row)| {
+        narrow(row) && !["v_mov", "v_fmac_dx9"].iter().any(|start| row.name.starts_with(start)) | (row.code == 1)
+    }) {
+        each(&format!("DPP {format}"), std::slice::from_ref(row), &|row, r| dpp(format, row, r));
     }
     each("VOP3", VOP3, &|row, r| long(u32::from(row.code), row, r));
     // What has no form in VOP3 stays out.
@@ -409,7 +449,11 @@ fn many_operands_of_every_opcode_read_as_llvm_writes_them() {
         println!("skipped: no llvm-mc 19.1.7");
         return;
     };
-    let known = llvm(&tool, &encodings(MANY));
+    let encodings = encodings(MANY);
+    let made: BTreeSet<&Vec<u32>> = encodings.iter().map(|(_, words)| words).collect();
+    let mut known = llvm(&tool, &encodings);
+    // After words that are no instruction LLVM goes on in their midst.
+    known.retain(|words, _| made.contains(words));
     assert!(known.len() > 10_000, "{}", known.len());
     let wrong: Vec<String> = known
         .iter()
