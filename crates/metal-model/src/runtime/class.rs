@@ -31,10 +31,8 @@ pub(crate) const CONSTANT: u32 = 4;
 const REALIZED: u32 = 8;
 /// It, or a class above it, has its own `retain`, `release` or `autorelease`.
 pub(crate) const OWN_COUNT: u32 = 16;
-/// A program builds it: it has its superclass already.
-const BUILDING: u32 = 32;
 /// Its objects are freed ones of the class that `instance` is.
-pub(crate) const FREED: u32 = 64;
+pub(crate) const FREED: u32 = 32;
 /// Its objects cannot be counted in the header before them.
 pub(crate) const SPECIAL: u32 = META | BLOCK | CONSTANT | OWN_COUNT;
 
@@ -62,6 +60,8 @@ pub struct Class {
     freed: AtomicPtr<Class>,
     /// Gives an exported class its methods.
     define: Option<fn()>,
+    /// The thread that builds it, by an address of its own. Zero before and after.
+    builder: AtomicUsize,
     members: Mutex<Members>,
 }
 
@@ -125,6 +125,12 @@ impl Protocol {
     }
 }
 
+/// A number of this thread's own.
+fn this_thread() -> usize {
+    thread_local!(static OWN: u8 = const { 0 });
+    OWN.with(|own| ptr::from_ref(own).addr())
+}
+
 /// The lock's content. A panic under it leaves nothing half done, so its poison means nothing.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -150,6 +156,7 @@ impl Class {
             instance: AtomicPtr::new(instance.cast_mut()),
             freed: AtomicPtr::new(ptr::null_mut()),
             define,
+            builder: AtomicUsize::new(0),
             members: Mutex::new(Members { methods: Vec::new(), variables: Vec::new(), protocols: Vec::new() }),
         }
     }
@@ -199,15 +206,6 @@ impl Class {
         unsafe { pointer.as_ref() }
     }
 
-    /// The class above, also of an exported class that was never used. While a class is being built its builder asks for
-    /// this, and must not be made to wait for itself.
-    pub(crate) fn known_superclass(&self) -> Option<&'static Class> {
-        if self.flags.load(Ordering::Acquire) & BUILDING == 0 {
-            self.realize();
-        }
-        self.superclass()
-    }
-
     /// It and the classes above it.
     pub(crate) fn chain(&'static self) -> impl Iterator<Item = &'static Class> {
         std::iter::successors(Some(self), |class| class.superclass())
@@ -255,8 +253,8 @@ impl Class {
 
     #[cold]
     fn realize_now(&self) {
-        // A class that a program is still building has no `define`: it is used as it stands.
-        if let Some(define) = self.define {
+        // Its builder asks of it too, and must not be made to wait for itself. What has no `define` is used as it stands.
+        if let Some(define) = self.define.filter(|_| self.builder.load(Ordering::Relaxed) != this_thread()) {
             define();
         }
     }
@@ -278,8 +276,9 @@ impl Class {
             types: types.to_owned(),
         })));
         drop(members);
-        if matches!(selector.name().to_bytes(), b"retain" | b"release" | b"autorelease") && self.superclass().is_some()
-        {
+        let counts = matches!(selector.name().to_bytes(), b"retain" | b"release" | b"autorelease");
+        // The methods of `NSObject` do what the functions do that look at this flag.
+        if counts && self.name != c"NSObject" {
             self.flags.fetch_or(OWN_COUNT, Ordering::Relaxed);
         }
         if self.is_realized() {
@@ -357,7 +356,9 @@ pub(crate) fn allocate(superclass: Option<&'static Class>, name: &CStr) -> Optio
         let inherited = above.flags.load(Ordering::Relaxed) & (OWN_COUNT | BLOCK | CONSTANT);
         class.flags.fetch_or(inherited, Ordering::Relaxed);
     }
-    class.flags.fetch_or(BUILDING, Ordering::Release);
+    for class in [class, meta] {
+        class.builder.store(this_thread(), Ordering::Relaxed);
+    }
     Some(class)
 }
 
@@ -377,6 +378,9 @@ pub(crate) fn register(class: &'static Class) {
     let index = u32::try_from(names.registered.len()).unwrap_or(u32::MAX);
     class.index.store(index, Ordering::Relaxed);
     names.by_name.insert(class.name, class);
+    for class in [class, class.isa()] {
+        class.builder.store(0, Ordering::Relaxed);
+    }
     class.isa().flags.fetch_or(REALIZED, Ordering::Release);
     class.flags.fetch_or(REALIZED, Ordering::Release);
 }

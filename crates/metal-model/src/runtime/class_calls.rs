@@ -285,7 +285,7 @@ extern "C" fn class_getName(class: Option<&'static Class>) -> *const c_char {
 
 #[unsafe(no_mangle)]
 extern "C" fn class_getSuperclass(class: Option<&'static Class>) -> Option<&'static Class> {
-    class.and_then(Class::known_superclass)
+    class.inspect(|class| class.realize()).and_then(Class::superclass)
 }
 
 #[unsafe(no_mangle)]

@@ -105,12 +105,12 @@ pub(crate) fn send(object: Object, selector: Selector) -> Option<Object> {
     unsafe { call(object, selector) }
 }
 
-/// Sends `copyWithZone:` or `mutableCopyWithZone:`, with no zone.
-pub(crate) fn copy(object: Object, selector: Selector) -> Option<Object> {
-    type Copy = unsafe extern "C-unwind" fn(Object, Selector, *mut c_void) -> Option<Object>;
+/// Sends a message whose one argument is a zone, and whose answer an object, with no zone.
+pub(crate) fn with_zone(object: Object, selector: Selector) -> Option<Object> {
+    type Zoned = unsafe extern "C-unwind" fn(Object, Selector, *mut c_void) -> Option<Object>;
     let implementation = objc_msg_lookup(Some(object), selector);
-    // SAFETY: methods of these names take a zone and answer with an object.
-    let call = unsafe { std::mem::transmute::<Imp, Copy>(implementation) };
+    // SAFETY: the callers in this crate send `allocWithZone:`, `copyWithZone:` and `mutableCopyWithZone:`.
+    let call = unsafe { std::mem::transmute::<Imp, Zoned>(implementation) };
     // SAFETY: the object has this method, or the function throws.
     unsafe { call(object, selector, std::ptr::null_mut()) }
 }

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use objc2::{
     rc::Retained,
-    runtime::{AnyClass, AnyObject, AnyProtocol, Bool, ClassBuilder, NSObject, NSZone, Sel},
+    runtime::{AnyClass, AnyObject, AnyProtocol, Bool, ClassBuilder, NSObject, NSZone, ProtocolBuilder, Sel},
     sel,
 };
 use objc2_foundation::NSString;
@@ -32,6 +32,8 @@ fn define() {
         class_methods(&mut builder);
         life(&mut builder);
         questions(&mut builder);
+        let protocol = ProtocolBuilder::new(c"NSObject").expect("it is built once").register();
+        builder.add_protocol(protocol);
         builder.register();
     });
 }
@@ -96,7 +98,8 @@ fn own(class: &AnyClass) -> &'static Class {
 }
 
 fn own_selector(selector: Sel) -> Selector {
-    Selector::of(selector.name())
+    // SAFETY: a selector is the address of a unique name, for objc2 as for this runtime.
+    unsafe { std::mem::transmute::<Sel, Selector>(selector) }
 }
 
 fn own_protocol(protocol: &AnyProtocol) -> &'static Protocol {
@@ -109,8 +112,10 @@ fn any(class: Option<&'static Class>) -> Option<&'static AnyClass> {
     class.map(|class| unsafe { NonNull::from(class).cast::<AnyClass>().as_ref() })
 }
 
+/// A class that has its own `allocWithZone:` is asked.
 extern "C-unwind" fn alloc(class: &AnyClass, _: Sel) -> *mut AnyObject {
-    Object::create(own(class), 0).pointer()
+    let class = Object::class_object(own(class));
+    message::with_zone(class, own_selector(sel!(allocWithZone:))).map_or(std::ptr::null_mut(), Object::pointer)
 }
 
 extern "C-unwind" fn alloc_with_zone(class: &AnyClass, _: Sel, _zone: *mut NSZone) -> *mut AnyObject {
@@ -181,7 +186,7 @@ fn copy_by(object: &NSObject, selector: Sel) -> *mut AnyObject {
     if object.class().flagged(super::class::BLOCK) {
         return object.retain().pointer();
     }
-    message::copy(object, own_selector(selector)).map_or(std::ptr::null_mut(), Object::pointer)
+    message::with_zone(object, own_selector(selector)).map_or(std::ptr::null_mut(), Object::pointer)
 }
 
 extern "C-unwind" fn copy(object: &NSObject, _: Sel) -> *mut AnyObject {

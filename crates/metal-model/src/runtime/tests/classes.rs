@@ -7,7 +7,7 @@ use std::{
 };
 
 use objc2::{
-    AllocAnyThread, ClassType, Message, define_class, ffi, msg_send,
+    AllocAnyThread, ClassType, Message, ProtocolType, define_class, ffi, msg_send,
     rc::{Allocated, Retained, autoreleasepool},
     runtime::{
         AnyClass, AnyObject, AnyProtocol, Bool, ClassBuilder, Imp, NSObject, NSObjectProtocol, NSZone, ProtocolBuilder,
@@ -64,7 +64,8 @@ fn a_class_built_by_hand_has_its_methods_variables_and_protocols() {
     assert!(AnyClass::classes().iter().any(|known| ptr::eq(*known, class)));
     let object = instance(class);
     assert_eq!(number(&object, sel!(number)), 1);
-    assert!(object.conformsToProtocol(protocol) && object.respondsToSelector(sel!(number)));
+    assert!(object.conformsToProtocol(protocol) && class.conforms_to(<dyn NSObjectProtocol>::protocol().unwrap()));
+    assert!(object.respondsToSelector(sel!(number)));
     let method = class.instance_method(sel!(number)).unwrap();
     assert_eq!((method.arguments_count(), &*method.return_type()), (2, c"I"));
     assert_eq!(method.argument_type(1).as_deref(), Some(c":"));
