@@ -27,6 +27,7 @@ mod compare;
 mod decode;
 mod dispatch;
 mod divide;
+mod exchange;
 mod fault;
 mod float;
 mod group;
