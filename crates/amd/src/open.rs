@@ -124,7 +124,7 @@ fn make(system: &System, opening: &mut Opening<'_>, timeline: Timeline, hang: Op
     }
     let queues = opening.queues.insert(Queues::new(gpu).map_err(failed("the queues"))?);
     let (code, copy) = copy_kernel(gpu)?;
-    let code_at = code.region.address();
+    let (bytes, code_at) = (code.bytes, code.region.address());
     opening.own.push(code.region);
     let places = Places {
         words: Words::get().base().expose_provenance() as u64,
@@ -135,7 +135,12 @@ fn make(system: &System, opening: &mut Opening<'_>, timeline: Timeline, hang: Op
         range: gpu.range(),
         copy,
     };
-    upload(gpu, queues, &places, raw, &code.bytes, code_at)?;
+    let stage = Own::new(gpu, Kind::Commands, bytes.len()).map_err(failed("memory for an upload"))?;
+    stage.raw().put(0, &bytes);
+    let from = stage.address();
+    opening.own.push(stage);
+    first_copy(queues, &places, from, code_at, bytes.len() as u64, FIRST_MARK as u32);
+    see_first_copy(raw)?;
     let start = timeline.word().load();
     let [computed, copied, memory, hardware] = [0, 1, 2, 3].map(|at| opening.events[at]);
     opening.events.clear();
@@ -183,25 +188,14 @@ fn copy_kernel(gpu: &Gpu) -> Result<(CopyKernel, Entry), String> {
     Ok((CopyKernel { region, bytes }, entry))
 }
 
-/// Puts bytes into the GPU's memory by the copy queue, whose first work that is: an opening that succeeds has seen it run.
-fn upload(gpu: &Gpu, queues: &mut Queues, places: &Places, marks: Raw, bytes: &[u8], to: u64) -> Result<(), String> {
-    const MARK: u32 = FIRST_MARK as u32;
-    let stage = Own::new(gpu, Kind::Commands, bytes.len()).map_err(failed("memory for an upload"))?;
-    stage.raw().put(0, bytes);
-    first_copy(queues, places, stage.address(), to, bytes.len() as u64, MARK);
+/// Waits for the first work of the copy queue: an opening that succeeds has seen the queue run.
+fn see_first_copy(marks: Raw) -> Result<(), String> {
     let start = Instant::now();
-    let done = || marks.load_long(MARKS[1]) as u32 == MARK;
-    while !done() && start.elapsed() < FIRST_COPY {
+    while marks.load_long(MARKS[1]) as u32 != FIRST_MARK as u32 {
+        if start.elapsed() > FIRST_COPY {
+            return Err(format!("the GPU's copy queue has not copied anything in {} seconds", FIRST_COPY.as_secs()));
+        }
         std::thread::sleep(FIRST_COPY_LOOK);
-    }
-    if !done() {
-        // The copy may run yet: its memory stays.
-        return Err(format!("the GPU's copy queue has not copied anything in {} seconds", FIRST_COPY.as_secs()));
-    }
-    // SAFETY: the copy is done, which alone used it.
-    #[expect(unsafe_code, reason = "gives memory back")]
-    unsafe {
-        stage.free(gpu);
     }
     Ok(())
 }

@@ -84,6 +84,55 @@ impl Own {
     }
 }
 
+/// Memory that a queue is being made of; given back if it is not.
+pub(crate) struct Making<'a> {
+    gpu: &'a Gpu,
+    memory: Vec<Own>,
+}
+
+impl<'a> Making<'a> {
+    pub fn new(gpu: &'a Gpu) -> Making<'a> {
+        Making { gpu, memory: Vec::new() }
+    }
+
+    /// Makes memory: its address, and its bytes where the host reaches them.
+    fn make(&mut self, kind: Kind, len: usize) -> Result<(u64, Option<Raw>)> {
+        let own = Own::new(self.gpu, kind, len)?;
+        let made = (own.address(), own.raw);
+        self.memory.push(own);
+        Ok(made)
+    }
+
+    /// Makes memory that the GPU alone reaches.
+    pub fn vram(&mut self, len: usize) -> Result<u64> {
+        Ok(self.make(Kind::Vram, len)?.0)
+    }
+
+    /// Makes memory for commands.
+    pub fn commands(&mut self, len: usize) -> Result<(u64, Raw)> {
+        let (address, raw) = self.make(Kind::Commands, len)?;
+        // PANIC: the host addresses memory of this kind.
+        Ok((address, raw.expect("memory that the host addresses")))
+    }
+
+    /// The memory, which is somebody's now.
+    pub fn done(mut self) -> Vec<Own> {
+        std::mem::take(&mut self.memory)
+    }
+}
+
+impl Drop for Making<'_> {
+    fn drop(&mut self) {
+        for own in self.memory.drain(..) {
+            // SAFETY: nobody was told of it.
+            #[expect(unsafe_code, reason = "gives memory back")]
+            unsafe {
+                own.free(self.gpu);
+            }
+        }
+    }
+}
+
 /// A queue that the kernel made.
 #[derive(Debug)]
 struct Made {
@@ -94,32 +143,22 @@ struct Made {
 }
 
 impl Made {
-    fn new(gpu: &Gpu, mut args: abi::CreateQueue, memory: Vec<Own>) -> Result<Made> {
-        let give_back = |memory: Vec<Own>| {
-            for own in memory {
-                // SAFETY: no queue runs from it.
-                #[expect(unsafe_code, reason = "gives memory back")]
-                unsafe {
-                    own.free(gpu);
-                }
-            }
-        };
-        // SAFETY: the memory that the struct names is `memory`, which is kept until the queue is destroyed.
+    fn new(making: Making<'_>, mut args: abi::CreateQueue) -> Result<Made> {
+        let gpu = making.gpu;
+        // SAFETY: the memory that the struct names is `making`'s, which is kept until the queue is destroyed.
         #[expect(unsafe_code, reason = "the kernel makes a queue")]
-        if let Err(failure) = unsafe { gpu.kfd().create_queue(&mut args) } {
-            give_back(memory);
-            return Err(failure);
-        }
+        unsafe { gpu.kfd().create_queue(&mut args) }?;
         match gpu.doorbell(args.doorbell_offset) {
             Ok(address) => {
                 // SAFETY: the page of doorbells stays mapped as long as the GPU is open, which outlives its queues.
                 #[expect(unsafe_code, reason = "a doorbell")]
                 let doorbell = unsafe { Raw::new(std::ptr::with_exposed_provenance_mut(address), 8) };
-                Ok(Made { id: args.queue_id, doorbell, memory })
+                Ok(Made { id: args.queue_id, doorbell, memory: making.done() })
             }
             Err(failure) => {
-                if gpu.kfd().destroy_queue(args.queue_id).is_ok() {
-                    give_back(memory);
+                if gpu.kfd().destroy_queue(args.queue_id).is_err() {
+                    // What still stands keeps its memory.
+                    drop(making.done());
                 }
                 Err(failure)
             }
@@ -158,41 +197,37 @@ impl Compute {
     pub fn new(gpu: &Gpu) -> Result<Compute> {
         let node = gpu.node();
         let state = gpu.chip().saved_state(node);
-        let ring = Own::new(gpu, Kind::Commands, COMPUTE_BYTES)?;
-        let commands = Own::new(gpu, Kind::Commands, COMPUTE_BYTES)?;
-        let page = Own::new(gpu, Kind::Commands, PAGE)?;
-        let eop = Own::new(gpu, Kind::Vram, EOP_BYTES)?;
-        let saved = Own::new(gpu, Kind::Vram, state.mapping as usize)?;
+        let mut making = Making::new(gpu);
+        let (ring_at, slots) = making.commands(COMPUTE_BYTES)?;
+        let (commands_at, commands) = making.commands(COMPUTE_BYTES)?;
+        let (page_at, page) = making.commands(PAGE)?;
+        let (eop, saved) = (making.vram(EOP_BYTES)?, making.vram(state.mapping as usize)?);
         for slot in (0..COMPUTE_BYTES).step_by(aql::BYTES as usize) {
-            ring.raw().put_words(slot, &[aql::INVALID]);
+            slots.put_words(slot, &[aql::INVALID]);
         }
-        let shape = page.raw();
-        shape.put_words(queue_page::MAX_CU_ID, &[node.compute_units().saturating_sub(1)]);
-        shape.put_words(queue_page::MAX_WAVE_ID, &[(node.max_waves_per_simd * node.simd_per_cu).saturating_sub(1)]);
-        shape.put_words(queue_page::READ_INDEX_OFFSET, &[queue_page::READ_INDEX as u32]);
-        shape.put_words(queue_page::PROPERTIES, &[queue_page::PROPERTY_IS_PTR64]);
+        page.put_words(queue_page::MAX_CU_ID, &[node.compute_units().saturating_sub(1)]);
+        page.put_words(queue_page::MAX_WAVE_ID, &[(node.max_waves_per_simd * node.simd_per_cu).saturating_sub(1)]);
+        page.put_words(queue_page::READ_INDEX_OFFSET, &[queue_page::READ_INDEX as u32]);
+        page.put_words(queue_page::PROPERTIES, &[queue_page::PROPERTY_IS_PTR64]);
         fence(Ordering::SeqCst);
         let args = abi::CreateQueue {
-            ring_base_address: ring.address(),
-            write_pointer_address: page.address() + queue_page::WRITE_INDEX as u64,
-            read_pointer_address: page.address() + queue_page::READ_INDEX as u64,
+            ring_base_address: ring_at,
+            write_pointer_address: page_at + queue_page::WRITE_INDEX as u64,
+            read_pointer_address: page_at + queue_page::READ_INDEX as u64,
             ring_size: COMPUTE_BYTES as u32,
             gpu_id: gpu.id(),
             queue_type: queue_type::COMPUTE_AQL,
             queue_percentage: PERCENTAGE,
             queue_priority: PRIORITY,
-            eop_buffer_address: eop.address(),
+            eop_buffer_address: eop,
             eop_buffer_size: EOP_BYTES as u64,
-            ctx_save_restore_address: saved.address(),
+            ctx_save_restore_address: saved,
             ctx_save_restore_size: state.save_restore,
             ctl_stack_size: state.ctl_stack,
             ..abi::CreateQueue::default()
         };
-        let (slots, commands_at) = (ring.raw(), commands.address());
-        let (bytes, page_raw) = (commands.raw(), page.raw());
-        let made = Made::new(gpu, args, vec![ring, commands, page, eop, saved])?;
-        let ring = Ring::new(COMPUTE_BYTES as u64, 0);
-        Ok(Compute { ring, slots, commands: bytes, commands_at, page: page_raw, rung: 0, made })
+        let made = Made::new(making, args)?;
+        Ok(Compute { ring: Ring::new(COMPUTE_BYTES as u64, 0), slots, commands, commands_at, page, rung: 0, made })
     }
 
     /// Places a packet.
@@ -252,12 +287,13 @@ pub(crate) struct Copier {
 
 impl Copier {
     pub fn new(gpu: &Gpu) -> Result<Copier> {
-        let ring = Own::new(gpu, Kind::Commands, COPY_BYTES)?;
-        let page = Own::new(gpu, Kind::Commands, PAGE)?;
+        let mut making = Making::new(gpu);
+        let (ring_at, bytes) = making.commands(COPY_BYTES)?;
+        let (page_at, page) = making.commands(PAGE)?;
         let args = abi::CreateQueue {
-            ring_base_address: ring.address(),
-            write_pointer_address: page.address() + COPY_WRITE as u64,
-            read_pointer_address: page.address() + COPY_READ as u64,
+            ring_base_address: ring_at,
+            write_pointer_address: page_at + COPY_WRITE as u64,
+            read_pointer_address: page_at + COPY_READ as u64,
             ring_size: COPY_BYTES as u32,
             gpu_id: gpu.id(),
             queue_type: queue_type::SDMA,
@@ -265,10 +301,9 @@ impl Copier {
             queue_priority: PRIORITY,
             ..abi::CreateQueue::default()
         };
-        let (bytes, page_raw) = (ring.raw(), page.raw());
-        let made = Made::new(gpu, args, vec![ring, page])?;
+        let made = Made::new(making, args)?;
         // A full ring would look empty: one word stays free.
-        Ok(Copier { ring: Ring::new(COPY_BYTES as u64, 4), bytes, page: page_raw, rung: 0, made })
+        Ok(Copier { ring: Ring::new(COPY_BYTES as u64, 4), bytes, page, rung: 0, made })
     }
 
     /// Places a packet; what is left before it at the ring's end becomes NOPs.

@@ -1,1 +1,159 @@
-//! Written next.
+//! Random programs and the suite's cases, each under many seeds of the scheduler: as many as `RIG_AMD_SEEDS` says.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "tests fail by it")]
+
+#[expect(dead_code, reason = "each test binary uses some of it")]
+mod machine;
+
+use machine::{Machines, SUITE, launch};
+use rig::{Buffer, Device, Memory, Submission, read, write};
+use rig_amd_model::Machine;
+use rig_conformance::suite;
+
+/// The groups of the suite that a seed goes through: those whose outcome hangs on the order of work. The others take long, or
+/// are about the host alone.
+const GROUPS: [&str; 5] = ["launches::", "order::", "memory::", "direct::", "sharing::"];
+
+/// Promises A05, A13, E18: the suite under many seeds.
+#[test]
+fn the_suites_cases_of_order_pass_under_every_seed() {
+    for seed in machine::first_seed()..machine::first_seed() + machine::seeds(1) {
+        for (name, case) in suite::cases::<Machines>() {
+            if GROUPS.iter().any(|group| name.starts_with(group)) {
+                println!("seed {seed}: {name}");
+                case(&Machines::new(seed));
+            }
+        }
+    }
+}
+
+/// A generator of numbers, from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % n as u64) as usize
+    }
+}
+
+/// A buffer, and what must be in it.
+struct Held {
+    buffer: Buffer,
+    due: Vec<u32>,
+}
+
+const WORDS: usize = 300;
+
+/// A device of the program, with submissions over three slots of `WORDS` words.
+struct Player {
+    device: Device,
+    iota: Submission,
+    spin: Submission,
+    mixed: Submission,
+    held: Vec<Held>,
+}
+
+fn spun(y: u32, rounds: u32) -> u32 {
+    (0..rounds).fold(y, |y, _| y.wrapping_mul(1_664_525).wrapping_add(1_013_904_223))
+}
+
+impl Player {
+    fn new(device: Device) -> Player {
+        let image = device.load(SUITE).unwrap();
+        let function = |name: &str| image.function(name).unwrap();
+        let one = |name: &str| device.submission().launch(&function(name), [write(0)]).make().unwrap();
+        // A chain through both queues: 0 is spun into 1 and 2, and set at last.
+        let mixed = device.submission().copy(0, 1).launch(&function("spin"), [write(1)]).copy(1, 2);
+        let mixed = mixed.launch(&function("spin"), [write(2)]).memset(0, 0x5C).make().unwrap();
+        let kinds = [Memory::Device, Memory::Device, Memory::Device, Memory::Pinned, Memory::Mapped, Memory::Device];
+        let held = kinds.into_iter().map(|memory| {
+            let buffer = device.buffer_in(memory, 4 * WORDS).unwrap();
+            buffer.memset(0).unwrap();
+            Held { buffer, due: vec![0; WORDS] }
+        });
+        Player { iota: one("iota"), spin: one("spin"), mixed, held: held.collect(), device }
+    }
+
+    fn set(run: &mut rig::Run, part: usize, scalar: u32) {
+        run.part(part).groups([5, 1, 1]).threads([64, 1, 1]).set(8, WORDS as u32).set(12, scalar);
+    }
+
+    fn step(&mut self, random: &mut Random) {
+        let rounds = 1 + random.below(3) as u32;
+        let (a, b, c) = (random.below(6), random.below(6), random.below(6));
+        match random.below(6) {
+            0 => {
+                let mut run = self.iota.take();
+                Player::set(&mut run, 0, rounds);
+                launch(&mut run, &[&self.held[a].buffer]).unwrap();
+                self.held[a].due = (rounds..rounds + WORDS as u32).collect();
+            }
+            1 => {
+                let mut run = self.spin.take();
+                Player::set(&mut run, 0, rounds);
+                launch(&mut run, &[&self.held[a].buffer]).unwrap();
+                self.held[a].due.iter_mut().for_each(|y| *y = spun(*y, rounds));
+            }
+            2 if a != b && b != c && a != c => {
+                let mut run = self.mixed.take();
+                Player::set(&mut run, 1, rounds);
+                Player::set(&mut run, 3, rounds + 1);
+                let buffers = [a, b, c].map(|at| self.held[at].buffer.clone());
+                launch(&mut run, &buffers.each_ref()).unwrap();
+                self.held[b].due = self.held[a].due.iter().map(|&y| spun(y, rounds)).collect();
+                self.held[c].due = self.held[b].due.iter().map(|&y| spun(y, rounds + 1)).collect();
+                self.held[a].due = vec![0x5C5C_5C5C; WORDS];
+            }
+            3 if a != b => {
+                self.held[a].buffer.copy_to(&self.held[b].buffer).unwrap();
+                self.held[b].due = self.held[a].due.clone();
+            }
+            4 => {
+                let held = &mut self.held[a];
+                held.buffer.write(|words: &mut [u32]| words.iter_mut().for_each(|y| *y ^= rounds)).unwrap();
+                held.due.iter_mut().for_each(|y| *y ^= rounds);
+            }
+            _ => {
+                let view = self.held[a].buffer.view(4..4 * WORDS - 7).unwrap();
+                view.memset(rounds as u8).unwrap();
+                let mut bytes: Vec<u8> = self.held[a].due.iter().flat_map(|y| y.to_ne_bytes()).collect();
+                bytes[4..4 * WORDS - 7].fill(rounds as u8);
+                let words = bytes.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().unwrap()));
+                self.held[a].due = words.collect();
+            }
+        }
+    }
+
+    fn check(&self, seed: u64) {
+        for (at, Held { buffer, due }) in self.held.iter().enumerate() {
+            buffer.read(|words: &[u32]| assert!(words == due, "seed {seed}, buffer {at}")).unwrap();
+        }
+    }
+}
+
+/// Promises A02, A05, A06, A13, C14: what two devices make of a random program is what a plain walk through it makes.
+#[test]
+fn random_programs_on_two_devices_do_what_their_steps_say() {
+    for seed in machine::first_seed()..machine::first_seed() + machine::seeds(6) {
+        let machine = Machine::builder().seed(seed).gpus(2).build();
+        machine.delay(seed % 4 * 15);
+        let system = rig_amd::on(&machine);
+        let mut random = Random(seed ^ 0x9E37_79B9_7F4A_7C15);
+        let mut players = [0, 1].map(|gpu| Player::new(rig::open(system.gpu(gpu)).unwrap()));
+        for _ in 0..60 {
+            let at = random.below(2);
+            if random.below(5) == 0 {
+                // From one device to the other: a wait on its queues, or the host's.
+                let (from, to) = (random.below(6), random.below(6));
+                players[at].held[from].buffer.copy_to(&players[1 - at].held[to].buffer).unwrap();
+                players[1 - at].held[to].due = players[at].held[from].due.clone();
+            } else {
+                players[at].step(&mut random);
+            }
+        }
+        players.iter().for_each(|player| player.check(seed));
+        players.iter().for_each(|player| player.device.close());
+        machine.assert_clean();
+    }
+}

@@ -20,6 +20,11 @@ pub fn seed() -> u64 {
     std::env::var("RIG_AMD_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
 }
 
+/// The first seed of a test of many: `RIG_AMD_FIRST`, or 0.
+pub fn first_seed() -> u64 {
+    std::env::var("RIG_AMD_FIRST").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
+}
+
 /// How many seeds a test of many goes through: `RIG_AMD_SEEDS`, or `few`.
 pub fn seeds(few: u64) -> u64 {
     std::env::var("RIG_AMD_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(few)
