@@ -218,31 +218,35 @@ impl Core {
     /// Hears the doorbells, and before each the flush of the window that came before it.
     fn hear(&mut self) {
         self.flush();
-        let ids = self.queues.values().filter(|queue| !queue.stopped).map(|queue| queue.id);
-        let ids: Vec<u32> = ids.collect();
-        for id in ids {
-            let Some(queue) = self.queues.get(&id) else { continue };
+        let (mut ringing, mut wrong) = (Vec::new(), Vec::new());
+        for queue in self.queues.values().filter(|queue| !queue.stopped) {
             let doorbell = self.gpus[queue.gpu].doorbells.raw().u64(queue.slot * 8);
-            // ORDERING: Acquire pairs with the driver's release store of the doorbell, behind its packets and write index.
-            if doorbell.load(Ordering::Relaxed) == SILENT {
-                if let Err(stop) = self.aql_ahead(queue) {
-                    self.stopped(id, stop);
-                }
-                continue;
+            if doorbell.load(Ordering::Relaxed) != SILENT {
+                ringing.push(queue.id);
+            } else if let Err(stop) = self.aql_ahead(queue) {
+                wrong.push((queue.id, stop));
             }
-            let value = doorbell.swap(SILENT, Ordering::AcqRel);
-            self.flush();
-            if self.faults.lose_doorbells > 0 {
-                self.faults.lose_doorbells -= 1;
-                continue;
-            }
-            self.close_doorbells(id);
-            let Some(mut queue) = self.queues.remove(&id) else { continue };
-            let heard = self.rung(&mut queue, value);
-            self.queues.insert(id, queue);
-            if let Err(stop) = heard {
-                self.stopped(id, stop);
-            }
+        }
+        wrong.into_iter().for_each(|(id, stop)| self.stopped(id, stop));
+        ringing.into_iter().for_each(|id| self.hear_one(id));
+    }
+
+    fn hear_one(&mut self, id: u32) {
+        let Some(queue) = self.queues.get(&id).filter(|queue| !queue.stopped) else { return };
+        let doorbell = self.gpus[queue.gpu].doorbells.raw().u64(queue.slot * 8);
+        // ORDERING: Acquire pairs with the driver's release store of the doorbell, behind its packets and write index.
+        let value = doorbell.swap(SILENT, Ordering::AcqRel);
+        self.flush();
+        if self.faults.lose_doorbells > 0 {
+            self.faults.lose_doorbells -= 1;
+            return;
+        }
+        self.close_doorbells(id);
+        let Some(mut queue) = self.queues.remove(&id) else { return };
+        let heard = self.rung(&mut queue, value);
+        self.queues.insert(id, queue);
+        if let Err(stop) = heard {
+            self.stopped(id, stop);
         }
     }
 

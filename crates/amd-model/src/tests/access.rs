@@ -148,3 +148,87 @@ fn a_hang_stops_all_and_tells_nobody() {
     driver.finish();
     assert_eq!(word.word(0).load(Ordering::Acquire), 1);
 }
+
+#[test]
+fn a_lost_interrupt_wakes_nobody_though_the_slot_is_written() {
+    let driver = Driver::held(1);
+    let page = driver.alloc(32768, SHARED);
+    let event = event(&driver, abi::EVENT_SIGNAL, page.handle).unwrap();
+    let (mut queue, slot) = (driver.aql(), u64::from(event.event_slot_index) * 8);
+    let mut words = release(page.va + slot, u64::from(event.event_id));
+    words[2] |= 2 << 24;
+    words[7] = event.event_id;
+    driver.machine.lose_interrupts(1);
+    queue.push_buffer(&words);
+    queue.ring();
+    driver.finish();
+    assert_eq!(page.word(slot).load(Ordering::Acquire), u64::from(event.event_id));
+    assert_eq!(wait_for(&driver, &mut [named(event.event_id)], false, 0), Ok(abi::WAIT_TIMEOUT));
+    queue.push_buffer(&words);
+    queue.ring();
+    driver.finish();
+    assert_eq!(wait_for(&driver, &mut [named(event.event_id)], false, 0), Ok(abi::WAIT_COMPLETE));
+    assert_eq!(page.word(slot).load(Ordering::Acquire), u64::MAX, "the kernel took it");
+}
+
+#[test]
+fn two_gpus_have_their_own_mappings() {
+    let driver = Driver::open(crate::Machine::builder().held().gpus(2));
+    let (x, y) = (driver.zeroed(4096, SHARED), driver.zeroed(4096, SHARED));
+    // What one GPU maps, the other does not reach.
+    let second = driver.machine.open("/dev/dri/renderD129").unwrap();
+    let gpu_id = driver.machine.gpu_id(1);
+    driver.call(abi::IN, 0x15, &mut abi::AcquireVm { drm_fd: second as u32, gpu_id }).unwrap();
+    let mut queue = driver.second(second, gpu_id).sdma();
+    queue.push(&sdma_copy(x.va, y.va, 64));
+    queue.ring();
+    driver.run();
+    let found = driver.machine.assert_found(Group::Memory);
+    assert!(matches!(found[0], Violation::Access { gpu_id: named, va, .. } if named == gpu_id && va == x.va));
+}
+
+#[test]
+fn a_gpu_that_another_runtime_has_is_busy() {
+    let machine = crate::Machine::builder().build();
+    let (kfd, render) = (machine.open("/dev/kfd").unwrap(), machine.open("/dev/dri/renderD128").unwrap());
+    machine.bind_elsewhere(0);
+    let mut value = abi::AcquireVm { drm_fd: render as u32, gpu_id: machine.gpu_id(0) };
+    // SAFETY: `value` is the struct that the request names.
+    let answer = unsafe { machine.ioctl(kfd, request::<abi::AcquireVm>(abi::IN, 0x15), (&raw mut value).cast()) };
+    assert_eq!(answer, Err(crate::errno::EBUSY));
+    machine.assert_clean();
+}
+
+#[test]
+fn a_hold_stops_the_engines_and_a_release_lets_them_go_on() {
+    let driver = Driver::open(crate::Machine::builder());
+    let (mut queue, word) = (driver.sdma(), driver.zeroed(4096, SHARED));
+    driver.machine.hold();
+    queue.push(&sdma_fence(word.va, 1));
+    queue.push(&sdma_fence(word.va, 2));
+    queue.ring();
+    assert_eq!(driver.machine.step(), Step::Moved, "it takes the first");
+    assert_eq!(driver.machine.step(), Step::Moved, "it does it");
+    assert_eq!(word.word(0).load(Ordering::Acquire), 1);
+    driver.machine.release();
+    while word.word(0).load(Ordering::Acquire) < 2 {
+        std::thread::yield_now();
+    }
+    driver.machine.assert_clean();
+}
+
+#[test]
+fn what_is_alive_is_counted() {
+    let driver = Driver::held(1);
+    let before = driver.machine.counts();
+    let queue = driver.sdma();
+    let counts = driver.machine.counts();
+    assert_eq!((counts.queues, counts.memories, counts.mappings), (1, before.memories + 3, before.mappings + 3));
+    driver.call(abi::BOTH, 0x03, &mut abi::Id { id: queue.id, pad: 0 }).unwrap();
+    for mem in [queue.ring, queue.read_pointer, queue.write_pointer] {
+        driver.unmap(mem).unwrap();
+        driver.free(mem).unwrap();
+    }
+    let counts = driver.machine.counts();
+    assert_eq!((counts.queues, counts.memories, counts.mappings), (0, before.memories, before.mappings));
+}

@@ -104,6 +104,12 @@ impl Driver {
         driver
     }
 
+    /// The same process, with another GPU.
+    pub(super) fn second(&self, render: i32, gpu_id: u32) -> Self {
+        let registers = Mem { va: self.registers.va, len: 4096, handle: 0 };
+        Self { machine: self.machine.clone(), kfd: self.kfd, render, gpu_id, registers }
+    }
+
     /// A machine whose queues move only when a test says so.
     pub(super) fn held(seed: u64) -> Self {
         Self::open(Machine::builder().seed(seed).held())
