@@ -26,8 +26,8 @@ mod bench {
     use objc2::rc::autoreleasepool;
     use rig_edge::{Driver, Submitted};
     use rig_metal::sys::{
-        MTLBuffer, MTLCommandBuffer, MTLCommandEncoder, MTLCommandQueue, MTLComputeCommandEncoder,
-        MTLCreateSystemDefaultDevice, MTLDevice, MTLDispatchType, MTLResourceOptions, MTLSize,
+        MTLCommandBuffer, MTLCommandEncoder, MTLCommandQueue, MTLComputeCommandEncoder, MTLCreateSystemDefaultDevice,
+        MTLDevice, MTLDispatchType, MTLResourceOptions, MTLSize,
     };
 
     use crate::kit::direct::{Direct, ELEMENTS};
@@ -70,7 +70,6 @@ mod bench {
                 encoder.endEncoding();
             });
         }
-        drop(arena.length());
         of(times, SUBMITS)
     }
 

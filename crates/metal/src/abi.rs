@@ -193,9 +193,9 @@ fn tell(why: &str, to: *mut c_char, bytes: usize) {
     }
     // SAFETY: the caller gave this many bytes to write.
     #[expect(unsafe_code, reason = "writes compiled code's bytes")]
-    unsafe {
-        std::ptr::copy_nonoverlapping(why.as_ptr(), to.cast(), cut);
-        to.wrapping_add(cut).write(0);
+    let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<std::mem::MaybeUninit<u8>>(), cut + 1) };
+    for (to, &byte) in to.iter_mut().zip(why.as_bytes()[..cut].iter().chain(&[0])) {
+        to.write(byte);
     }
 }
 
@@ -235,7 +235,7 @@ extern "C" fn end(given: *mut CEncoder) -> i32 {
 }
 
 extern "C" fn next(given: *mut CEncoder) -> i32 {
-    with(given, |encoder| encoder.next()).map_or(1, |()| 0)
+    with(given, |encoder| encoder.next_buffer()).map_or(1, |()| 0)
 }
 
 extern "C" fn execute(given: *mut CEncoder, icb: *const c_void) -> i32 {
@@ -282,7 +282,9 @@ unsafe extern "C" fn make_icb(
 ) -> *mut c_void {
     let made = crate::sys::guard_panics(|| {
         // SAFETY: the caller's promise.
-        let capability = unsafe { (*record).context.load(Ordering::Acquire).cast::<Capability>().as_ref() };
+        let record = unsafe { &*record };
+        // SAFETY: `give` put a capability there, which is alive: the caller's promise.
+        let capability = unsafe { record.context.load(Ordering::Acquire).cast::<Capability>().as_ref() };
         let capability = capability.ok_or("the record is of no device")?;
         let launches = if count == 0 {
             &[]

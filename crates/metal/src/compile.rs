@@ -110,7 +110,9 @@ unsafe fn answer(
     error: *mut NSError,
 ) -> Result<Made, String> {
     // SAFETY: the caller's promise.
-    let (pipeline, reflection, error) = unsafe { (pipeline.as_ref(), reflection.as_ref(), error.as_ref()) };
+    let (pipeline, reflection) = (unsafe { pipeline.as_ref() }, unsafe { reflection.as_ref() });
+    // SAFETY: as above.
+    let error = unsafe { error.as_ref() };
     let Some(pipeline) = pipeline else {
         return Err(
             error.map_or_else(|| "Metal does not say why".into(), |error| error.localizedDescription().to_string())
@@ -152,13 +154,13 @@ pub(crate) fn function(
     for (key, value) in constants {
         let (kind, bytes) = (metal_type(*value), value.bytes());
         let at = NonNull::from(&bytes).cast::<c_void>();
-        // SAFETY: the bytes hold a value of the type, which Metal copies.
-        #[expect(unsafe_code, reason = "gives Metal a value by its address")]
-        unsafe {
-            match key {
-                Key::Index(index) => values.setConstantValue_type_atIndex(at, kind, usize::from(*index)),
-                Key::Name(name) => values.setConstantValue_type_withName(at, kind, &text(name)),
-            }
+        match key {
+            // SAFETY: the bytes hold a value of the type, which Metal copies.
+            #[expect(unsafe_code, reason = "gives Metal a value by its address")]
+            Key::Index(index) => unsafe { values.setConstantValue_type_atIndex(at, kind, usize::from(*index)) },
+            // SAFETY: as above.
+            #[expect(unsafe_code, reason = "gives Metal a value by its address")]
+            Key::Name(name) => unsafe { values.setConstantValue_type_withName(at, kind, &text(name)) },
         }
     }
     let function = library.newFunctionWithName_constantValues_error(&name, &values);

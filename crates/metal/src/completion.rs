@@ -24,7 +24,10 @@ const CLOCKS_APART_NS: u64 = 10_000;
 ///
 /// Each committed command buffer holds it until Metal releases it, and with it what the work needs: the queue, the fence, the
 /// residency set and, through the shared state, the arenas.
-pub(crate) struct Handler(RcBlock<dyn Fn(NonNull<ProtocolObject<dyn MTLCommandBuffer>>)>);
+pub(crate) struct Handler(RcBlock<Completed>);
+
+/// What Metal calls with a command buffer.
+type Completed = dyn Fn(NonNull<ProtocolObject<dyn MTLCommandBuffer>>);
 
 // SAFETY: the block's closure is Send and Sync, which `handler` demands of it, and a block's count may be changed on any
 // thread.
@@ -46,7 +49,7 @@ impl Handler {
 pub(crate) fn handler(shared: Arc<Shared>, running: Arc<Running>) -> Handler {
     fn of_threads(
         closure: impl Fn(NonNull<ProtocolObject<dyn MTLCommandBuffer>>) + Send + Sync + 'static,
-    ) -> RcBlock<dyn Fn(NonNull<ProtocolObject<dyn MTLCommandBuffer>>)> {
+    ) -> RcBlock<Completed> {
         RcBlock::new(closure)
     }
     Handler(of_threads(move |buffer| {

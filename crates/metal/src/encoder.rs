@@ -181,7 +181,7 @@ impl Encoder<'_> {
     /// # Errors
     ///
     /// As [`command_buffer`](Encoder::command_buffer).
-    pub fn next(&mut self) -> Result<(), String> {
+    pub fn next_buffer(&mut self) -> Result<(), String> {
         self.opened()?;
         if let Some(mut open) = self.open.take() {
             // The values before this one end here, and this one does not.

@@ -32,12 +32,6 @@ fn reason(direct: &Direct, image: &rig_metal::Image, name: &str) -> String {
     }
 }
 
-#[expect(unsafe_code, reason = "calls the driver as rig does")]
-fn unload(direct: &Direct, image: rig_metal::Image) {
-    // SAFETY: no work runs it.
-    unsafe { direct.driver.unload(image) }.unwrap();
-}
-
 /// Promise M20.
 #[test]
 fn a_load_compiles_nothing_and_a_bad_one_says_why() {
@@ -66,7 +60,7 @@ fn a_load_compiles_nothing_and_a_bad_one_says_why() {
         let why = refused(&whole);
         assert!(why.contains("Metal"), "{why}");
     }
-    unload(&direct, image);
+    direct.unload(image);
     direct.close();
     assert_eq!(mac.machine.live(), 0, "{:?}", mac.machine.counts());
 }
@@ -89,7 +83,7 @@ fn functions_that_are_prepared_together_compile_at_once_and_for_indirect_command
         direct.entry(&image, name);
     }
     assert_eq!(mac.machine.counts().compiled, 4);
-    unload(&direct, image);
+    direct.unload(image);
     direct.close();
 }
 
@@ -105,7 +99,7 @@ fn threads_that_ask_for_one_function_get_one_pipeline() {
             let (direct, image, gate) = (&direct, &image, &gate);
             scope.spawn(move || {
                 gate.wait();
-                if thread % 2 == 0 {
+                if thread.is_multiple_of(2) {
                     direct.driver.prepare(image, "add");
                 }
                 direct.entry(image, "add").code().addr()
@@ -119,7 +113,7 @@ fn threads_that_ask_for_one_function_get_one_pipeline() {
     direct.driver.prepare(&image, "add");
     assert_eq!(direct.entry(&image, "add").code().addr(), codes[0]);
     assert_eq!(mac.machine.counts().compiled, 1, "a prepare of what is made starts nothing");
-    unload(&direct, image);
+    direct.unload(image);
     direct.close();
 }
 
@@ -134,7 +128,7 @@ fn prepare_reports_nothing_and_a_second_one_starts_nothing() {
     }
     direct.entry(&image, "add");
     assert_eq!(mac.machine.counts().compiled, 1);
-    unload(&direct, image);
+    direct.unload(image);
     direct.close();
 }
 
@@ -151,15 +145,15 @@ fn an_entry_knows_its_threads_and_its_parameters() {
     assert_eq!(facts(&direct, &test, "words"), known(None, 1024), "words, which state no length");
     assert_eq!(facts(&direct, &test, "place"), known(None, 1024));
     assert_eq!(facts(&direct, &test, "limited"), known(Some(8), 96), "the pipeline's own bound");
-    unload(&direct, suite);
-    unload(&direct, test);
+    direct.unload(suite);
+    direct.unload(test);
     direct.close();
 
     let _narrow = Mac::of(Machine::builder().max_threads_per_threadgroup([1024, 512, 64]));
     let direct = Direct::bare();
     let test = direct.load("test");
     assert_eq!(facts(&direct, &test, "turn").threads, Some(64), "the least of the axes");
-    unload(&direct, test);
+    direct.unload(test);
     direct.close();
 }
 
@@ -219,8 +213,8 @@ fn calls_for_an_image_wait_while_a_thread_waits_for_one_of_its_pipelines_and_oth
         assert!(others < made, "another image's calls go on");
         assert!(after + Duration::from_millis(20) > made, "the prepare waited for the entry");
     });
-    unload(&direct, one);
-    unload(&direct, two);
+    direct.unload(one);
+    direct.unload(two);
     direct.close();
 }
 
@@ -232,7 +226,7 @@ fn unload_waits_for_no_compile_and_what_it_makes_later_is_released() {
     let image = direct.load("suite");
     direct.driver.prepare(&image, "add");
     let start = std::time::Instant::now();
-    unload(&direct, image);
+    direct.unload(image);
     assert!(start.elapsed() < Duration::from_millis(100));
     mac.machine.settle();
     until("the release of the pipeline", || mac.live("Pipeline") == 0);
@@ -301,7 +295,7 @@ fn a_bad_constant_is_invalid_and_says_what_is_wrong() {
             assert!(why.contains(part), "{name}: {why}");
         }
     }
-    unload(&direct, image);
+    direct.unload(image);
     direct.close();
     drop(mac);
 }

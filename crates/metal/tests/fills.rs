@@ -110,7 +110,7 @@ fn a_fill_starts_new_command_buffers_and_the_last_stores_its_value() {
     direct.submit(&mut direct.iota(4));
     // Value 5 is open when the fill of value 6 starts three more command buffers.
     assert_eq!(direct.submit(&mut direct.iota(5)), Submitted::Encoded);
-    let mut fill = direct.fill(|encoder, _| (0..3).try_for_each(|_| encoder.next()));
+    let mut fill = direct.fill(|encoder, _| (0..3).try_for_each(|_| encoder.next_buffer()));
     fill.launch(direct.function("iota"), 16);
     let last = fill.params.len() - 1;
     fill.params[last] = bytemuck::cast([64u32, 600]);
@@ -139,7 +139,7 @@ fn each_command_buffer_that_a_fill_starts_waits_for_its_place() {
     mac.machine.hold();
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            direct.submit(&mut direct.fill(|encoder, _| (0..1100).try_for_each(|_| encoder.next())));
+            direct.submit(&mut direct.fill(|encoder, _| (0..1100).try_for_each(|_| encoder.next_buffer())));
             direct
         });
         until("all there is place for", || mac.machine.counts().committed == 1024);
@@ -163,8 +163,9 @@ fn a_fill_may_end_the_encoder_and_use_its_own() {
     let submission = kernels.device.submission().fill::<Metal>([read(0), write(1)], |encoder, slots| {
         encoder.end()?;
         // SAFETY: the handles are the buffers of the slots, which live for the submit.
-        let (from, to): (&ProtocolObject<dyn MTLBuffer>, &ProtocolObject<dyn MTLBuffer>) =
-            unsafe { (&*slots[0].handle.cast(), &*slots[1].handle.cast()) };
+        let from: &ProtocolObject<dyn MTLBuffer> = unsafe { &*slots[0].handle.cast() };
+        // SAFETY: as above.
+        let to: &ProtocolObject<dyn MTLBuffer> = unsafe { &*slots[1].handle.cast() };
         let fence = objc2::Message::retain(encoder.fence()?);
         let blit = encoder.command_buffer()?.blitCommandEncoder().ok_or("no blit encoder")?;
         blit.waitForFence(&fence);
@@ -377,15 +378,8 @@ fn compiled() -> Option<libloading::Library> {
     Some(library)
 }
 
-type Record = unsafe extern "C" fn(
-    *const c_void,
-    *const c_void,
-    *const u8,
-    usize,
-    u32,
-    *mut c_char,
-    usize,
-) -> *mut c_void;
+type Record =
+    unsafe extern "C" fn(*const c_void, *const c_void, *const u8, usize, u32, *mut c_char, usize) -> *mut c_void;
 
 /// Promise M70.
 #[test]
@@ -401,12 +395,11 @@ fn compiled_code_records_launches_and_runs_them_in_its_fills() {
     let metal = capability(device).record();
     let mut why = [0 as c_char; 64];
     let mut record = |threads: u32| {
-        // SAFETY: these are the types of the functions in fill.c, and what they are given is alive.
-        unsafe {
-            let record = code.get::<Record>(b"record").unwrap();
-            let entry = abi::entry(spin.entry::<Metal>().unwrap());
-            record(metal, entry, all.as_ptr(), 2, threads, why.as_mut_ptr(), why.len())
-        }
+        // SAFETY: this is the type of the function in fill.c.
+        let record = unsafe { code.get::<Record>(b"record") }.unwrap();
+        let entry = abi::entry(spin.entry::<Metal>().unwrap());
+        // SAFETY: what it is given is alive, and as long as it says.
+        unsafe { record(metal, entry, all.as_ptr(), 2, threads, why.as_mut_ptr(), why.len()) }
     };
     assert!(record(4000).is_null());
     let icb = record(64);
@@ -414,19 +407,21 @@ fn compiled_code_records_launches_and_runs_them_in_its_fills() {
     // SAFETY: the text has its zero byte.
     let why = unsafe { std::ffi::CStr::from_ptr(why.as_ptr()) }.to_str().unwrap();
     assert!(why.contains("launch 0 asks for 4000") && why.len() == 63, "cut to the caller's bytes: {why}");
-    // SAFETY: as above; the library and the indirect command buffer outlive the submission.
-    let fill = unsafe { abi::c_fill(*code.get::<abi::CFill>(b"twice").unwrap(), icb) };
+    // SAFETY: this is the type of the function in fill.c.
+    let twice = unsafe { code.get::<abi::CFill>(b"twice") }.unwrap();
+    // SAFETY: the library and the indirect command buffer outlive the submission.
+    let fill = unsafe { abi::c_fill(*twice, icb) };
     let submission = device.submission().fill::<Metal>([write(0)], fill).make().unwrap();
     kernels.iota(&y, 3).unwrap();
     let committed = mac.machine.counts().command_buffers;
     launch(&mut submission.take(), &[&y]).unwrap();
     assert_eq!(words(&y)[9], spun(12, 6));
     assert!(mac.machine.counts().command_buffers > committed, "it started another");
-    // SAFETY: the record is a struct rig_metal, whose release comes after its icb.
-    unsafe {
-        let release = metal.cast::<unsafe extern "C" fn(*mut c_void)>().byte_add(32).read();
-        release(icb);
-    }
+    let release = metal.cast::<unsafe extern "C" fn(*mut c_void)>().wrapping_byte_add(32);
+    // SAFETY: the record is a struct rig_metal, whose release stands there.
+    let release = unsafe { release.read() };
+    // SAFETY: the record's icb made it, and it is not used again.
+    unsafe { release(icb) };
 }
 
 /// Promises M70, M60.
@@ -434,13 +429,17 @@ fn compiled_code_records_launches_and_runs_them_in_its_fills() {
 fn a_fill_in_c_that_fails_gives_its_reason() {
     let Some(code) = compiled() else { return };
     let mac = Mac::new();
-    for (name, due) in [("fails", "the reason of a fill in C"), ("silent", "the fill answered 7"), ("another", "asked to")] {
+    for (name, due) in
+        [("fails", "the reason of a fill in C"), ("silent", "the fill answered 7"), ("another", "asked to")]
+    {
         let device = mac.open();
         if name == "another" {
             mac.machine.faults().throw(What::Commit, 1);
         }
-        // SAFETY: the type of the functions in fill.c, which use nothing that they are given but the encoder.
-        let fill = unsafe { abi::c_fill(*code.get::<abi::CFill>(name.as_bytes()).unwrap(), std::ptr::null_mut()) };
+        // SAFETY: this is the type of the functions in fill.c.
+        let function = unsafe { code.get::<abi::CFill>(name.as_bytes()) }.unwrap();
+        // SAFETY: they use nothing that they are given but the encoder.
+        let fill = unsafe { abi::c_fill(*function, std::ptr::null_mut()) };
         let submission = device.submission().fill::<Metal>([], fill).make().unwrap();
         let why = lost(launch(&mut submission.take(), &[]));
         assert!(why.contains(due), "{name}: {why}");

@@ -115,9 +115,7 @@ fn there_is_no_arena_before_the_first_launch_with_parameters() {
     direct.hand_over(&mut step);
     direct.driver.commit(direct.last).unwrap();
     direct.wait(3);
-    #[expect(unsafe_code, reason = "calls the driver as rig does")]
-    // SAFETY: its work is done.
-    unsafe { direct.driver.unload(nothing) }.unwrap();
+    direct.unload(nothing);
     direct.close();
 }
 
@@ -194,9 +192,7 @@ fn what_exceeds_the_empty_arena_grows_it_to_twice_that_and_old_command_buffers_k
     direct.wait(direct.last - direct.start);
     assert_eq!(direct.words()[5], 1005 + 5, "the last one");
     assert_eq!(mac.machine.counts().allocated, own + 16 * MIB as u64, "old arenas go, and the largest stays");
-    #[expect(unsafe_code, reason = "calls the driver as rig does")]
-    // SAFETY: its work is done.
-    unsafe { direct.driver.unload(test) }.unwrap();
+    direct.unload(test);
     direct.close();
 }
 
@@ -371,9 +367,7 @@ fn parameters_that_exceed_the_longest_buffer_together_are_refused() {
     assert_eq!(direct.room(&mut whole), Room::Ok);
     assert!(matches!(direct.submit(&mut direct.iota(1)), Submitted::Committed));
     direct.wait(1);
-    #[expect(unsafe_code, reason = "calls the driver as rig does")]
-    // SAFETY: no work runs it.
-    unsafe { direct.driver.unload(test) }.unwrap();
+    direct.unload(test);
     direct.close();
 }
 
@@ -395,9 +389,7 @@ fn room_answers_later_and_grow_for_parameters_alone() {
     direct.driver.commit(direct.last).unwrap();
     mac.machine.release();
     direct.wait(5000);
-    #[expect(unsafe_code, reason = "calls the driver as rig does")]
-    // SAFETY: its work is done.
-    unsafe { direct.driver.unload(test) }.unwrap();
+    direct.unload(test);
     direct.close();
 }
 

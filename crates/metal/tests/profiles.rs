@@ -66,7 +66,7 @@ fn a_values_times_reach_from_its_first_command_buffer_to_its_last() {
         .device
         .submission()
         .launch(&spin, [write(0)])
-        .fill::<Metal>([write(0)], |encoder, _| (0..3).try_for_each(|_| encoder.next()))
+        .fill::<Metal>([write(0)], |encoder, _| (0..3).try_for_each(|_| encoder.next_buffer()))
         .launch(&spin, [write(0)])
         .make()
         .unwrap();
@@ -80,7 +80,7 @@ fn a_values_times_reach_from_its_first_command_buffer_to_its_last() {
         mac.machine.counts().committed
     })
     .unwrap();
-    assert!(committed >= 4 + 1, "the fill started three more");
+    assert!(committed > 4, "the fill started three more");
     let took = |profile: &Profile| profile.values[0].ran.unwrap().took();
     assert!(took(&profile) > took(&alone), "{:?} of one launch, {:?} of two", took(&alone), took(&profile));
 }

@@ -30,7 +30,7 @@ fn fifty_threads_work_on_two_devices_of_one_gpu_and_all_of_it_is_right() {
                     kernels.iota(&y, thread * 1000 + round).unwrap();
                     kernels.spin(&y, 2).unwrap();
                     // One buffer that all threads write: whole values, in some order.
-                    if thread % 2 == 0 {
+                    if thread.is_multiple_of(2) {
                         kernels.iota(shared, thread).unwrap();
                     } else if let Ok(borrowed) = borrowed {
                         kernels.iota(borrowed, thread).unwrap();
@@ -58,7 +58,11 @@ fn threads_load_and_resolve_while_others_work_and_close() {
             scope.spawn(move || {
                 let _entered = machine.enter();
                 for round in 0..5 {
-                    let kernels = Kernels::new(if thread % 2 == 0 { device.clone() } else { rig::open(rig_metal::gpu(0)).unwrap() });
+                    let kernels = Kernels::new(if thread.is_multiple_of(2) {
+                        device.clone()
+                    } else {
+                        rig::open(rig_metal::gpu(0)).unwrap()
+                    });
                     let y = kernels.device.buffer(256).unwrap();
                     kernels.iota(&y, round).unwrap();
                     assert_eq!(words(&y)[7], round + 7);

@@ -204,9 +204,9 @@ fn handlers_that_run_late_and_on_many_threads_raise_the_word_in_order() {
                     seen = now;
                 }
             });
-            for value in 1..=400 {
+            for value in 1..=400u32 {
                 direct.submit(&mut step);
-                if value % 3 == 0 {
+                if value.is_multiple_of(3) {
                     direct.driver.commit(direct.last).unwrap();
                 }
             }

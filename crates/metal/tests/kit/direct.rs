@@ -182,16 +182,21 @@ impl Direct {
 
     /// Gives back what was made, after the word's end.
     pub fn give_back(&mut self) {
-        // SAFETY: the word shows the end, so that no work runs.
-        #[expect(unsafe_code, reason = "calls the driver as rig does")]
-        unsafe {
-            if let Some(image) = self.image.take() {
-                self.driver.unload(image).unwrap();
-            }
-            if let Some(region) = self.region.take() {
-                self.driver.free(region).unwrap();
-            }
+        if let Some(image) = self.image.take() {
+            self.unload(image);
         }
+        if let Some(region) = self.region.take() {
+            // SAFETY: the word shows the end, so that no work runs.
+            #[expect(unsafe_code, reason = "calls the driver as rig does")]
+            unsafe { self.driver.free(region) }.unwrap();
+        }
+    }
+
+    /// Unloads an image that no work runs any more.
+    pub fn unload(&self, image: Image) {
+        // SAFETY: the test has waited for its work.
+        #[expect(unsafe_code, reason = "calls the driver as rig does")]
+        unsafe { self.driver.unload(image) }.unwrap();
     }
 }
 
