@@ -7,18 +7,19 @@
 //! Formats: HSA "Platform System Architecture Specification" 2.9 (packets), and ROCr's headers for the vendor's packet that
 //! names an indirect buffer.
 
-use crate::caches::{Cache, Hit, LINE, Piece, UNITS};
-use crate::isa::{Descriptor, Dispatch, FaultKind, Progress, WorkGroup};
+mod check;
+mod flight;
+
+use crate::caches::Cache;
+use crate::isa::Dispatch;
 use crate::memory::Miss;
 use crate::pm4::Buffer;
 use crate::queue::{Processor, Queue};
 use crate::scheduler::{Blocked, Readiness, Stop};
-use crate::shader::ShaderBus;
 use crate::state::{Core, SILENT};
-use crate::topology::COMPUTE_UNITS;
 use crate::trace::Traced;
-use crate::violation::{PacketFault, PublicationFault, Violation, Want};
-use crate::words::{aligned, zero};
+use crate::violation::{PublicationFault, Want};
+use flight::Flight;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
@@ -34,12 +35,6 @@ const LOOKS: usize = 400;
 
 /// Dispatches of a queue that run at once.
 const FLIGHTS_MAX: usize = 6;
-
-/// Work-groups of a dispatch that run at once.
-const GROUPS_MAX: usize = 4;
-
-/// Group memory of a work-group.
-const GROUP_BYTES_MAX: u32 = 64 * 1024;
 
 /// Packets behind the doorbell that are looked at for a header that came before its body.
 const AHEAD: u64 = 4;
@@ -75,20 +70,6 @@ enum Work {
         all: bool,
     },
     Buffer(Buffer),
-}
-
-/// A dispatch that runs.
-#[derive(Debug)]
-pub(crate) struct Flight {
-    packet: Packet,
-    dispatch: Dispatch,
-    groups: [u32; 3],
-    /// Work-groups that have begun.
-    begun: u64,
-    running: Vec<(WorkGroup, usize)>,
-    stores: Cache,
-    launched: u64,
-    arguments: Vec<u8>,
 }
 
 /// The processor of one queue.
@@ -232,41 +213,6 @@ impl Core {
         Ok(Packet { index, bytes })
     }
 
-    /// The struct that the runtime and the processor share: amd_queue_t, around the two indices.
-    fn queue_struct(&self, queue: &Queue) -> Result<(), Stop> {
-        let base = queue.write_pointer.wrapping_sub(0x38);
-        let gpu = queue.gpu;
-        let wrong = |field, value, wants| Err(Stop::Publication(PublicationFault::QueueStruct { field, value, wants }));
-        if queue.read_pointer != base + 0x80 {
-            return wrong("read_dispatch_id", queue.read_pointer, base + 0x80);
-        }
-        let offset = u64::from(self.word32(gpu, base + 0x88)?);
-        if offset != 0x80 {
-            return wrong("read_dispatch_id_field_base_byte_offset", offset, 0x80);
-        }
-        let properties = u64::from(self.word32(gpu, base + 0xb4)?);
-        if properties & 2 == 0 {
-            return wrong("queue_properties", properties, properties | 2);
-        }
-        let units = u64::from(self.word32(gpu, base + 0x48)?);
-        if units != u64::from(COMPUTE_UNITS) - 1 {
-            return wrong("max_cu_id", units, u64::from(COMPUTE_UNITS) - 1);
-        }
-        let waves = u64::from(self.word32(gpu, base + 0x4c)?);
-        if waves != 31 {
-            return wrong("max_wave_id", waves, 31);
-        }
-        for index in self.word64(gpu, queue.write_pointer)?..queue.size / PACKET as u64 {
-            let packet = self.slot(queue, index)?;
-            let header = packet.header() & 0xff;
-            // A slot with a body is being written: packets may be there before the write index says so.
-            if header != INVALID && (8..PACKET).step_by(8).all(|at| packet.u64(at) == 0) {
-                return wrong("the header of a slot that was not written", u64::from(header), u64::from(INVALID));
-            }
-        }
-        Ok(())
-    }
-
     pub(crate) fn aql_readiness(&self, queue: &Queue, aql: &AqlState) -> Readiness {
         let Some(head) = &aql.head else {
             return if aql.next < queue.rung { Readiness::Ready } else { Readiness::Not };
@@ -362,133 +308,6 @@ impl Core {
         Ok(self.put64(queue.gpu, queue.read_pointer, queue.read)?)
     }
 
-    /// Checks a packet, and reads what it names.
-    fn check(&self, queue: &Queue, packet: &Packet) -> Result<Work, Stop> {
-        let header = packet.header();
-        zero("header bits 13 to 15", u64::from(header >> 13))?;
-        if acquire_scope(header) == 3 || release_scope(header) == 3 {
-            let value = u64::from(header);
-            return Err(PacketFault::Field { field: "header", value, wants: "scopes of 0, 1 or 2" }.into());
-        }
-        let signal = packet.signal();
-        aligned("completion_signal", signal, 64)?;
-        match header & 0xff {
-            DISPATCH => self.check_dispatch(queue, packet),
-            kind @ (BARRIER_AND | BARRIER_OR) => {
-                zero("bytes 2 to 7", packet.u64(0) >> 16)?;
-                zero("bytes 48 to 55", packet.u64(48))?;
-                let signals = std::array::from_fn(|i| packet.u64(8 + i * 8));
-                for signal in signals {
-                    aligned("dep_signal", signal, 64)?;
-                }
-                Ok(Work::Barrier { signals, all: kind == BARRIER_AND })
-            }
-            VENDOR if packet.u16(2) == 1 => self.check_buffer(queue, packet),
-            _ => Err(PacketFault::Unknown { words: [packet.u32(0), packet.u32(4)] }.into()),
-        }
-    }
-
-    fn check_buffer(&self, queue: &Queue, packet: &Packet) -> Result<Work, Stop> {
-        let field =
-            |field, at: usize, wants| Err(PacketFault::Field { field, value: u64::from(packet.u32(at)), wants }.into());
-        if packet.u32(4) != 0xc002_3f00 {
-            return field("INDIRECT_BUFFER", 4, "0xc0023f00");
-        }
-        aligned("the buffer's address", u64::from(packet.u32(8)), 4)?;
-        zero("the buffer's address bits 48 to 63", u64::from(packet.u32(12) >> 16))?;
-        let words = packet.u32(16) & 0xf_ffff;
-        if packet.u32(16) & !0xf_ffff != 1 << 23 || words == 0 {
-            return field("the buffer's length", 16, "a number of words, and the bit 23");
-        }
-        if packet.u32(20) != 10 {
-            return field("the words that follow", 20, "10");
-        }
-        for at in (24..56).step_by(8) {
-            zero("bytes 24 to 55", packet.u64(at))?;
-        }
-        let va = u64::from(packet.u32(8)) | u64::from(packet.u32(12)) << 32;
-        Ok(Work::Buffer(self.pm4_fetch(queue.gpu, va, words as usize)?))
-    }
-
-    fn check_dispatch(&self, queue: &Queue, packet: &Packet) -> Result<Work, Stop> {
-        let setup = packet.u16(2);
-        let dims = usize::from(setup & 3);
-        if dims == 0 || setup & !3 != 0 {
-            let value = u64::from(setup);
-            return Err(PacketFault::Field { field: "setup", value, wants: "1, 2 or 3 dimensions" }.into());
-        }
-        zero("bytes 10 and 11", u64::from(packet.u16(10)))?;
-        zero("bytes 48 to 55", packet.u64(48))?;
-        let sizes = [4, 6, 8].map(|at| u32::from(packet.u16(at)));
-        let grid = [12, 16, 20].map(|at| packet.u32(at));
-        let all: u64 = sizes.iter().map(|&size| u64::from(size)).product();
-        if all == 0 || all > 1024 {
-            return Err(
-                PacketFault::Field { field: "workgroup_size", value: all, wants: "1 to 1024 work-items" }.into()
-            );
-        }
-        for axis in 0..3 {
-            let value = u64::from(grid[axis]);
-            if value == 0 {
-                return Err(PacketFault::Field { field: "grid_size", value, wants: "at least 1" }.into());
-            }
-            if axis >= dims && (value != 1 || sizes[axis] != 1) {
-                return Err(PacketFault::Field { field: "grid_size", value, wants: "1 beyond the dimensions" }.into());
-            }
-        }
-        let descriptor = self.descriptor(queue, packet.u64(32))?;
-        at_least("group_segment_size", packet.u32(28), descriptor.group_bytes)?;
-        at_least("private_segment_size", packet.u32(24), descriptor.private_bytes)?;
-        if packet.u32(28) > GROUP_BYTES_MAX {
-            let value = u64::from(packet.u32(28));
-            return Err(PacketFault::Field { field: "group_segment_size", value, wants: "65536 or less" }.into());
-        }
-        let kernarg = packet.u64(40);
-        aligned("kernarg_address", kernarg, 16)?;
-        let bytes = u64::from(descriptor.kernarg_bytes);
-        if self.space.covers(queue.gpu, kernarg, bytes, Want::Read).is_err() {
-            let field = "kernarg_address";
-            return Err(PacketFault::Field {
-                field,
-                value: kernarg,
-                wants: "mapped as long as the kernel's arguments",
-            }
-            .into());
-        }
-        let no_kernel = |why: String| PacketFault::NoKernel { va: packet.u64(32), why };
-        let mut dispatch = Dispatch::new(queue.slot_va(packet.index), &packet.bytes, descriptor)
-            .map_err(|fault| no_kernel(fault.to_string()))?;
-        if !dispatch.entry.is_multiple_of(256) {
-            return Err(no_kernel(format!("its entry {:#x} is not a multiple of 256", dispatch.entry)).into());
-        }
-        dispatch.queue = queue.write_pointer.wrapping_sub(0x38);
-        dispatch.id = packet.index;
-        dispatch.budget = self.options.wave_budget;
-        Ok(Work::Dispatch(Box::new(dispatch)))
-    }
-
-    /// The descriptor that a packet's kernel_object names.
-    fn descriptor(&self, queue: &Queue, va: u64) -> Result<Descriptor, Stop> {
-        let no = |why: &str| PacketFault::NoKernel { va, why: why.to_owned() };
-        if !va.is_multiple_of(64) {
-            return Err(no("not a multiple of 64").into());
-        }
-        if self.space.covers(queue.gpu, va, 64, Want::Execute).is_err() {
-            return Err(no("not in memory that may run").into());
-        }
-        let mut bytes = [0; 64];
-        self.bytes(queue.gpu, va, &mut bytes)?;
-        let reserved = [12..16, 24..44, 60..64];
-        if reserved.into_iter().any(|range| bytes[range].iter().any(|&byte| byte != 0)) {
-            return Err(no("no descriptor: bytes that are zero in one are not").into());
-        }
-        let descriptor = Descriptor::read(&bytes);
-        if descriptor.entry_offset == 0 {
-            return Err(no("no descriptor: its entry is itself").into());
-        }
-        Ok(descriptor)
-    }
-
     /// Drops what an acquire drops.
     fn acquire(&mut self, gpu: usize, scope: u16) {
         let caches = &mut self.gpus[gpu].caches;
@@ -511,152 +330,9 @@ impl Core {
             l2.write_back(&self.space, queue.gpu);
         }
     }
-
-    /// Looks whether instructions from a kernel's entry on were decoded from other bytes than are there now.
-    fn check_code(&mut self, queue: &Queue, entry: u64) {
-        let whole = |line| Piece { from: 0, len: LINE as usize, line, at: 0 };
-        let mut line = entry - entry % LINE;
-        let (mut then, mut now) = ([0; LINE as usize], [0; LINE as usize]);
-        while self.gpus[queue.gpu].caches.fetched.get(whole(line), &mut then).0 == Hit::All {
-            if self.bytes(queue.gpu, line, &mut now).is_err() {
-                return;
-            }
-            self.gpus[queue.gpu].caches.l2.overlay(whole(line), &mut now);
-            if then != now {
-                self.violate(Violation::StaleRead { queue: queue.id, va: line, cache: "instructions" });
-                return;
-            }
-            line += LINE;
-        }
-    }
-
-    fn launch(&mut self, queue: &mut Queue, packet: Packet, dispatch: Dispatch) -> Result<(), Stop> {
-        self.check_code(queue, dispatch.entry);
-        let mut arguments = vec![0; dispatch.descriptor.kernarg_bytes as usize];
-        self.bytes(queue.gpu, dispatch.kernarg, &mut arguments)?;
-        let index = packet.index;
-        let flight = Flight {
-            packet,
-            groups: dispatch.groups(),
-            begun: 0,
-            running: Vec::new(),
-            stores: Cache::default(),
-            launched: self.now,
-            arguments,
-            dispatch,
-        };
-        let Processor::Aql(aql) = &mut queue.processor else { return Ok(()) };
-        aql.flights.push(flight);
-        self.traced(Traced::Launched { queue: queue.id, index });
-        Ok(())
-    }
-
-    /// Moves one work-group of a dispatch.
-    pub(crate) fn fly(&mut self, queue: &mut Queue, place: usize) -> Result<(), Stop> {
-        let (gpu, id) = (queue.gpu, queue.id);
-        let Processor::Aql(aql) = &mut queue.processor else { return Ok(()) };
-        let flight = &mut aql.flights[place];
-        let total: u64 = flight.groups.iter().map(|&n| u64::from(n)).product();
-        let running = flight.running.len();
-        let chosen = if flight.begun < total && running < GROUPS_MAX && (running == 0 || self.rng.below(2) == 0) {
-            let group = WorkGroup::new(&flight.dispatch, group_at(flight.groups, flight.begun), self.rng.next());
-            flight.begun += 1;
-            flight.running.push((group, self.rng.below(UNITS)));
-            running
-        } else {
-            self.rng.below(running)
-        };
-        let instructions = 1 + self.rng.below(INSTRUCTIONS) as u32;
-        let clock = self.clock();
-        let caches = &mut self.gpus[gpu].caches;
-        let (group, unit) = &mut flight.running[chosen];
-        let mut bus = ShaderBus {
-            space: &self.space,
-            gpu,
-            queue: id,
-            l2: &mut caches.l2,
-            gl0: &mut caches.gl0[*unit],
-            scalar: &mut caches.scalar[*unit],
-            fetched: &mut caches.fetched,
-            stores: &mut flight.stores,
-            unreleased: &aql.unreleased,
-            trip: &mut self.faults.access,
-            tripped: false,
-            found: Vec::new(),
-            now: self.now,
-            launched: flight.launched,
-            clock,
-            caches: self.options.caches,
-        };
-        let progress = group.step(&mut caches.code, &mut bus, instructions);
-        let (found, tripped) = (bus.found, bus.tripped);
-        found.into_iter().for_each(|violation| self.violate(violation));
-        match progress {
-            Ok(Progress::Running) => Ok(()),
-            Ok(Progress::Done) => {
-                flight.running.swap_remove(chosen);
-                if flight.running.is_empty() && flight.begun == total {
-                    let flight = aql.flights.swap_remove(place);
-                    return self.land(queue, flight);
-                }
-                Ok(())
-            }
-            Err(fault) => Err(wave_stop(id, flight.packet.index, &fault, tripped)),
-        }
-    }
-
-    /// A dispatch has ended: its stores are released, and its signal is told.
-    fn land(&mut self, queue: &mut Queue, flight: Flight) -> Result<(), Stop> {
-        queue.at = flight.packet.index;
-        let mut now = vec![0; flight.arguments.len()];
-        self.bytes(queue.gpu, flight.dispatch.kernarg, &mut now)?;
-        if now != flight.arguments {
-            let va = flight.dispatch.kernarg;
-            return Err(Stop::Publication(PublicationFault::StorageChanged { va, what: "arguments" }));
-        }
-        if let Processor::Aql(aql) = &mut queue.processor {
-            aql.unreleased.absorb(flight.stores);
-        }
-        self.release(queue, release_scope(flight.packet.header()));
-        self.traced(Traced::Ended { queue: queue.id, index: queue.at });
-        self.complete((queue.gpu, queue.id), flight.packet.signal())?;
-        self.retire(queue, &flight.packet)
-    }
-}
-
-/// Instructions of a step, at most.
-const INSTRUCTIONS: usize = 64;
-
-fn group_at(groups: [u32; 3], place: u64) -> [u32; 3] {
-    let (x, y) = (u64::from(groups[0]), u64::from(groups[1]));
-    [(place % x) as u32, (place / x % y) as u32, (place / (x * y)) as u32]
-}
-
-fn at_least(field: &'static str, value: u32, wants: u32) -> Result<(), PacketFault> {
-    let (value, wants) = (u64::from(value), u64::from(wants));
-    if value < wants { Err(PacketFault::TooSmall { field, value, wants }) } else { Ok(()) }
 }
 
 /// Whether 8 bytes of the body are what the processor left there.
 fn poisoned(packet: &Packet) -> bool {
     (8..PACKET).step_by(8).any(|at| packet.u64(at) == POISONED)
-}
-
-/// What a wave's fault means for its queue.
-fn wave_stop(queue: u32, index: u64, fault: &crate::isa::Fault, tripped: bool) -> Stop {
-    use crate::isa::Access;
-    let want = |access| match access {
-        Access::Fetch => Want::Execute,
-        Access::Load => Want::Read,
-        Access::Store | Access::Atomic => Want::Write,
-    };
-    match fault.kind {
-        FaultKind::Unmapped { address, access } if tripped => Stop::Tripped(address, want(access)),
-        FaultKind::Unmapped { address, access } => {
-            Stop::Access(Miss { va: address, want: want(access), mapped: false })
-        }
-        FaultKind::Denied { address, access } => Stop::Access(Miss { va: address, want: want(access), mapped: true }),
-        FaultKind::Budget { .. } => Stop::Other(Violation::Budget { queue, index, why: fault.to_string() }),
-        _ => Stop::Other(Violation::Instruction { queue, index, why: fault.to_string() }),
-    }
 }
