@@ -15,7 +15,8 @@ use super::wave::{EXCHANGED, LITERAL, VCC, VECTOR, top};
 pub(super) const WORDS: usize = 3;
 
 /// What VOP1 and VOP2 have and VOP3 has no form of.
-pub(super) const SHORT: [&str; 4] = ["v_fmamk_f32", "v_fmaak_f32", "v_swap_b32", "v_readfirstlane_b32"];
+pub(super) const SHORT: [&str; 6] =
+    ["v_fmamk_f32", "v_fmaak_f32", "v_fmamk_f16", "v_fmaak_f16", "v_swap_b32", "v_readfirstlane_b32"];
 
 /// Decodes the instruction that begins with these words; the words past its end may be anything.
 ///

@@ -157,11 +157,42 @@ pub(super) fn fused64(w: &mut Wave, i: &Inst) {
     let back = w.s[VCC];
     let (a, b, c) = (w.double(i, 0), w.double(i, 1), w.double(i, 2));
     let value = std::array::from_fn(|lane| {
-        let value = a[lane].mul_add(b[lane], c[lane]);
-        let power = if exponent64(c[lane]) > 1023 { 128 } else { -128 };
-        (if back >> lane & 1 != 0 { scaled64(value, power) } else { value }).to_bits()
+        let (a, b, c) = (a[lane], b[lane], c[lane]);
+        let value = a.mul_add(b, c);
+        let scaled = match back >> lane & 1 != 0 {
+            false => value,
+            true if exponent64(c) > 1023 => scaled64(value, 128),
+            true => lowered(value, error_of_fma(a, b, c, value)),
+        };
+        scaled.to_bits()
     });
     w.write64(usize::from(i.dst), &value);
+}
+
+/// How much `a * b + c` is off from `value`, which it is rounded to: the sign at least is right.
+fn error_of_fma(a: f64, b: f64, c: f64, value: f64) -> f64 {
+    let sum = |a: f64, b: f64| {
+        let s = a + b;
+        let t = s - a;
+        (s, (a - (s - t)) + (b - t))
+    };
+    let product = a * b;
+    let (low, lowest) = sum(c, a.mul_add(b, -product));
+    let (high, middle) = sum(product, low);
+    ((high - value) + middle) + lowest
+}
+
+/// `value + error` times 2 to the power of -128, rounded once.
+fn lowered(value: f64, error: f64) -> f64 {
+    let result = scaled64(value, -128);
+    let rest = value - scaled64(result, 128);
+    // Half of the least denormal, before it is scaled: there the error decides, which is less than any other rest.
+    let tie = rest.abs() == 2f64.powi(-1075 + 128);
+    match tie {
+        true if error > 0.0 && rest > 0.0 => result.next_up(),
+        true if error < 0.0 && rest < 0.0 => result.next_down(),
+        _ => result,
+    }
 }
 
 /// v_div_fixup of f64.

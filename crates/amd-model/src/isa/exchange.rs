@@ -30,7 +30,7 @@ pub(super) fn row_source(control: u32, lane: usize) -> Option<usize> {
         quad @ 0..=0xff => Some(lane & !3 | (quad >> (2 * (lane & 3)) & 3) as usize),
         0x101..=0x10f => (at + n < 16).then(|| lane + n),
         0x111..=0x11f => (at >= n).then(|| lane - n),
-        0x121..=0x12f => Some(row | (at + 16 - n) % 16),
+        0x121..=0x12f => Some(row | ((at + 16 - n) % 16)),
         0x140 => Some(row | (15 - at)),
         0x141 => Some(lane & !7 | (7 - (lane & 7))),
         0x150..=0x15f => Some(row | n),

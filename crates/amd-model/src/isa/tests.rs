@@ -4,6 +4,7 @@ mod faults;
 mod fixtures;
 mod kernels;
 mod kit;
+mod more;
 mod order;
 mod single;
 mod text;

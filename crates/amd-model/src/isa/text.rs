@@ -70,12 +70,21 @@ fn scalar(operand: u16, count: u8) -> String {
     }
 }
 
+/// The constant that follows. One that needs no word of its own is written as if it had none, save where it always has.
+fn following(inst: &Inst, n: usize) -> String {
+    let always = matches!((inst.row.shape.extra, n), (Extra::ConstantMiddle, 1) | (Extra::ConstantLast, 2));
+    match inst.literal as i32 {
+        value if inst.takes16(n) && !always => format!("{:#x}", value & 0xffff),
+        value @ -16..=64 if !always => value.to_string(),
+        value => format!("{value:#x}"),
+    }
+}
+
 /// Source `n`, without changes of its sign.
 fn operand(inst: &Inst, n: usize) -> String {
     let (operand, count) = (inst.src[n], inst.row.shape.src[n]);
     match operand {
-        LITERAL if inst.takes16(n) => format!("{:#x}", inst.literal & 0xffff),
-        LITERAL => format!("{:#x}", inst.literal),
+        LITERAL => following(inst, n),
         VECTOR.. => registers("v", operand - VECTOR, count),
         EXCHANGED => registers("v", (inst.literal & 0xff) as u16, 1),
         _ => scalar(operand, count),

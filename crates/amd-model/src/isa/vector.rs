@@ -205,6 +205,8 @@ pub(super) static VOP2: &[Row] =
             let c = w.v[usize::from(i.dst)].map(|bits| float::from_half((bits >> shift) as u16));
             w.write_half_float(i, std::array::from_fn(|lane| float::fma_of_halves(a[lane], b[lane], c[lane])));
         }),
+        row(55, "v_fmamk_f16", with(1, [1, 1, 1], Extra::ConstantMiddle), fused_halves),
+        row(56, "v_fmaak_f16", with(1, [1, 1, 1], Extra::ConstantLast), fused_halves),
         row(57, "v_max_f16", V11, |w, i| half_floats2(w, i, |m, a, b| maximum(m, a, b).into())),
         row(58, "v_min_f16", V11, |w, i| half_floats2(w, i, |m, a, b| minimum(m, a, b).into())),
     ];
@@ -329,6 +331,11 @@ fn split64(a: f64) -> (f64, i32) {
 fn half_float1(w: &mut Wave, i: &Inst, f: impl Fn(f64) -> f64) {
     let value = w.half_float(i, 0).map(|a| f(f64::from(a)));
     w.write_half_float(i, value);
+}
+
+fn fused_halves(w: &mut Wave, i: &Inst) {
+    let (a, b, c) = (w.half_float(i, 0), w.half_float(i, 1), w.half_float(i, 2));
+    w.write_half_float(i, std::array::from_fn(|lane| float::fma_of_halves(a[lane], b[lane], c[lane])));
 }
 
 /// A result of f16 from two, which is exact in f64 before it is rounded.

@@ -38,7 +38,7 @@ pub(super) static VOP3: &[Row] = &[
     row(531, "v_fma_f32", V111, |w, i| w.float3(i, float::fma)),
     row(532, "v_fma_f64", V222, |w, i| double3(w, i, f64::mul_add)),
     row(533, "v_lerp_u8", V111, |w, i| {
-        w.bits3(i, |a, b, c| bytes(|n| ((a >> n & 0xff) + (b >> n & 0xff) + (c >> n & 1)) / 2 << n).sum());
+        w.bits3(i, |a, b, c| bytes(|n| (((a >> n & 0xff) + (b >> n & 0xff) + (c >> n & 1)) / 2) << n).sum());
     }),
     row(534, "v_alignbit_b32", V111, |w, i| w.bits3(i, |a, b, c| (joined(a, b) >> (c & 31)) as u32)),
     row(535, "v_alignbyte_b32", V111, |w, i| w.bits3(i, |a, b, c| (joined(a, b) >> (8 * (c & 3))) as u32)),

@@ -34,6 +34,7 @@ const PLAIN: &[&str] = &[
 const FIXTURES: &[(&str, &str, &[&str])] = &[
     ("suite.co", "suite.c", &[]),
     ("work.co", "work.c", &[]),
+    ("more.co", "more.c", &[]),
     ("work_plain.co", "work.c", PLAIN),
     ("faults.co", "faults.c", &[]),
     ("scratch.co", "scratch.c", &[]),

@@ -470,7 +470,7 @@ fn every_word_of_the_fixtures_reads_as_llvm_writes_it() {
         return;
     };
     let mut seen = 0;
-    for object in ["suite.co", "work.co", "work_plain.co", "faults.co", "hidden.co"] {
+    for object in ["suite.co", "work.co", "work_plain.co", "more.co", "faults.co", "hidden.co"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(object);
         let output = Command::new(&tool).args(["-d", "--mcpu=gfx1100"]).arg(path).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
