@@ -13,6 +13,8 @@ pub(crate) struct Options {
     pub(crate) version: (u32, u32),
     pub(crate) gfx_target: u32,
     pub(crate) areas_in_topology: bool,
+    pub(crate) peers: bool,
+    pub(crate) window: bool,
     pub(crate) wave_budget: u64,
     pub(crate) stuck_after: Duration,
     pub(crate) caches: bool,
@@ -38,6 +40,8 @@ impl Default for Builder {
                 version: (1, 17),
                 gfx_target: 110_000,
                 areas_in_topology: true,
+                peers: true,
+                window: true,
                 wave_budget: 200_000_000,
                 stuck_after: Duration::from_secs(10),
                 caches: true,
@@ -89,6 +93,18 @@ impl Builder {
     /// Whether the topology gives the sizes of the areas that save waves, as the newest kernels do.
     pub fn areas_in_topology(mut self, given: bool) -> Self {
         self.options.areas_in_topology = given;
+        self
+    }
+
+    /// Whether the topology says that GPUs reach each other's memory.
+    pub fn peers(mut self, linked: bool) -> Self {
+        self.options.peers = linked;
+        self
+    }
+
+    /// Whether the topology says that the host's window covers all of a GPU's memory.
+    pub fn window(mut self, whole: bool) -> Self {
+        self.options.window = whole;
         self
     }
 

@@ -74,13 +74,16 @@ pub(crate) fn list(core: &Core, path: &str) -> Result<Vec<String>, i32> {
         ["nodes", node] if node.parse::<usize>().is_ok_and(|node| node <= gpus) => {
             names(&["caches", "gpu_id", "io_links", "mem_banks", "name", "p2p_links", "properties"])
         }
-        // Each GPU reaches every other GPU's memory, over the host's bus.
-        ["nodes", node, "p2p_links"] if node.parse::<usize>().is_ok_and(|node| node <= gpus) => {
-            let links = if node == "0" { 0 } else { gpus - 1 };
-            Ok((0..links).map(|link| link.to_string()).collect())
-        }
-        ["nodes", node, "mem_banks" | "io_links"] if node.parse::<usize>().is_ok_and(|node| node <= gpus) => {
-            names(&["0"])
+        ["nodes", node, folder] => {
+            let node = node.parse::<usize>().ok().filter(|&node| node <= gpus).ok_or(errno::ENOENT)?;
+            let count = match folder {
+                "mem_banks" => 1,
+                "io_links" => io_links(core, node).len(),
+                "p2p_links" => peers(core, node).len(),
+                "caches" => 0,
+                _ => return Err(errno::ENOENT),
+            };
+            Ok((0..count).map(|entry| entry.to_string()).collect())
         }
         _ => Err(errno::ENOENT),
     }
@@ -98,15 +101,14 @@ fn file(core: &Core, node: usize, rest: &[&str]) -> Result<String, i32> {
         (["name"], None) => Ok("\n".to_owned()),
         (["name"], Some(_)) => Ok("gfx1100\n".to_owned()),
         (["properties"], None) => Ok(text(&host_properties(core))),
-        (["properties"], Some(gpu)) => Ok(text(&properties(core, gpu.minor))),
+        (["properties"], Some(gpu)) => Ok(text(&properties(core, node, gpu.minor))),
         (["mem_banks", "0", "properties"], None) => Ok(bank(0, core.options.gtt, 64)),
-        (["mem_banks", "0", "properties"], Some(_)) => Ok(bank(1, core.options.vram, 384)),
-        (["io_links", "0", "properties"], _) => Ok(link(node, usize::from(node == 0))),
-        (["p2p_links", link_number, "properties"], Some(_)) => {
-            let mut others = (1..=core.gpus.len()).filter(|&other| other != node);
-            let number = link_number.parse::<usize>().map_err(|_| errno::ENOENT)?;
-            Ok(link(node, others.nth(number).ok_or(errno::ENOENT)?))
+        // The kind says whether the host's window covers all of the memory.
+        (["mem_banks", "0", "properties"], Some(_)) => {
+            Ok(bank(if core.options.window { 1 } else { 2 }, core.options.vram, 384))
         }
+        (["io_links", entry, "properties"], _) => link(node, &io_links(core, node), entry),
+        (["p2p_links", entry, "properties"], _) => link(node, &peers(core, node), entry),
         _ => Err(errno::ENOENT),
     }
 }
@@ -119,8 +121,20 @@ fn bank(heap: u32, bytes: u64, width: u32) -> String {
     format!("heap_type {heap}\nsize_in_bytes {bytes}\nflags 0\nwidth {width}\nmem_clk_max 1249\n")
 }
 
-fn link(node: usize, to: usize) -> String {
-    format!("type 2\nversion_major 0\nversion_minor 0\nnode_from {node}\nnode_to {to}\nweight 20\nflags 1\n")
+/// The nodes that a node has a link of the host's to.
+fn io_links(core: &Core, node: usize) -> Vec<usize> {
+    if node == 0 { (1..=core.gpus.len()).collect() } else { vec![0] }
+}
+
+/// The GPUs whose memory a GPU reaches by itself, over the host's bus.
+fn peers(core: &Core, node: usize) -> Vec<usize> {
+    let others = (1..=core.gpus.len()).filter(|&other| node != 0 && other != node);
+    others.filter(|_| core.options.peers).collect()
+}
+
+fn link(node: usize, links: &[usize], entry: &str) -> Result<String, i32> {
+    let to = entry.parse::<usize>().ok().and_then(|entry| links.get(entry)).ok_or(errno::ENOENT)?;
+    Ok(format!("type 2\nversion_major 0\nversion_minor 0\nnode_from {node}\nnode_to {to}\nweight 20\nflags 1\n"))
 }
 
 fn host_properties(core: &Core) -> Vec<(&'static str, u64)> {
@@ -130,7 +144,7 @@ fn host_properties(core: &Core) -> Vec<(&'static str, u64)> {
     all
 }
 
-fn properties(core: &Core, minor: u32) -> Vec<(&'static str, u64)> {
+fn properties(core: &Core, node: usize, minor: u32) -> Vec<(&'static str, u64)> {
     let areas = areas();
     let mut all = vec![
         ("cpu_cores_count", 0),
@@ -138,7 +152,7 @@ fn properties(core: &Core, minor: u32) -> Vec<(&'static str, u64)> {
         ("mem_banks_count", 1),
         ("caches_count", 0),
         ("io_links_count", 1),
-        ("p2p_links_count", core.gpus.len() as u64 - 1),
+        ("p2p_links_count", peers(core, node).len() as u64),
         ("cpu_core_id_base", 0),
         ("simd_id_base", 2_147_487_744),
         ("max_waves_per_simd", 16),

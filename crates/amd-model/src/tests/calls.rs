@@ -35,6 +35,11 @@ fn versions_and_the_topology_name_a_gfx1100() {
     assert_eq!(read("1/gpu_id"), format!("{}\n", driver.gpu_id));
     assert!(read("1/properties").contains("gfx_target_version 110000\n"));
     assert!(read("2/properties").contains("drm_render_minor 129\n"));
+    assert_eq!(driver.machine.list(&format!("{root}/2/p2p_links")).unwrap(), ["0"]);
+    assert!(read("2/p2p_links/0/properties").contains("node_to 1\n"));
+    assert!(read("2/io_links/0/properties").contains("node_to 0\n"));
+    assert!(read("0/io_links/1/properties").contains("node_to 2\n"));
+    assert!(read("1/mem_banks/0/properties").contains("heap_type 1\n"));
     assert_eq!(driver.machine.read_text(&format!("{root}/3/gpu_id")), Err(errno::ENOENT));
     assert_eq!(driver.machine.open("/dev/nothing"), Err(errno::ENOENT));
     driver.machine.assert_clean();
