@@ -58,16 +58,22 @@ impl Buffer {
     }
 }
 
-fn kernel_with(name: &str, constants: &[(&str, bool)]) -> Option<Kernel> {
+fn kernels_with(name: &str, constants: &[(&str, bool)]) -> Vec<Kernel> {
+    let Some(library) = library() else { return Vec::new() };
     let constants = Constants {
         by_name: constants.iter().map(|&(name, value)| (name.to_owned(), ConstantValue::Bool(value))).collect(),
         ..Constants::default()
     };
-    Some(Kernel::compile(&library()?, name, &constants, &CompileOptions::default()).unwrap())
+    let compile = |effort| {
+        let options = CompileOptions { effort, ..CompileOptions::default() };
+        Kernel::compile(&library, name, &constants, &options).unwrap()
+    };
+    [Effort::Fast, Effort::Full].map(compile).into()
 }
 
-fn kernel(name: &str) -> Option<Kernel> {
-    kernel_with(name, &[])
+/// The kernel by each effort of the compiler; none where the library cannot be had.
+fn kernels(name: &str) -> Vec<Kernel> {
+    kernels_with(name, &[])
 }
 
 static WORKERS: LazyLock<Workers> = LazyLock::new(|| Workers::new(2));
@@ -117,82 +123,87 @@ fn a_library_of_17_248_functions_opens_in_under_a_second() {
 
 #[test]
 fn the_sum_of_two_vectors_is_exact() {
-    let Some(add) = kernel("vv_Addfloat32") else { return };
-    let (a, b) = (numbers(4096, 1), numbers(4096, 2));
-    let mut buffers = [Buffer::new(&a), Buffer::new(&b), Buffer::new(&[0_f32; 4096]), Buffer::new(&[4096_u32])];
-    run(&add, [16, 1, 1], [256, 1, 1], &mut buffers);
-    let want: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
-    assert_eq!(buffers[2].values::<f32>(), want);
+    for add in kernels("vv_Addfloat32") {
+        let (a, b) = (numbers(4096, 1), numbers(4096, 2));
+        let mut buffers = [Buffer::new(&a), Buffer::new(&b), Buffer::new(&[0_f32; 4096]), Buffer::new(&[4096_u32])];
+        run(&add, [16, 1, 1], [256, 1, 1], &mut buffers);
+        let want: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
+        assert_eq!(buffers[2].values::<f32>(), want);
+    }
 }
 
 #[test]
 fn exponentials_are_those_of_f64_to_one_part_in_five_million() {
-    let Some(exp) = kernel("v_Expfloat32float32") else { return };
-    let x: Vec<f32> = numbers(4096, 3).iter().map(|x| x * 10.0).collect();
-    let mut buffers = [Buffer::new(&x), Buffer::new(&[0_f32; 4096]), Buffer::new(&[4096_u32])];
-    run(&exp, [16, 1, 1], [256, 1, 1], &mut buffers);
-    let error = error(&buffers[1].values::<f32>(), x.iter().map(|&x| f64::from(x).exp()));
-    assert!(error < 2e-7, "{error}");
+    for exp in kernels("v_Expfloat32float32") {
+        let x: Vec<f32> = numbers(4096, 3).iter().map(|x| x * 10.0).collect();
+        let mut buffers = [Buffer::new(&x), Buffer::new(&[0_f32; 4096]), Buffer::new(&[4096_u32])];
+        run(&exp, [16, 1, 1], [256, 1, 1], &mut buffers);
+        let error = error(&buffers[1].values::<f32>(), x.iter().map(|&x| f64::from(x).exp()));
+        assert!(error < 2e-7, "{error}");
+    }
 }
 
 #[test]
 fn softmax_of_full_and_ragged_rows() {
-    let Some(softmax) = kernel("block_softmax_float32") else { return };
-    for columns in [1024_usize, 999, 31] {
-        let x = numbers(8 * columns, 4);
-        let mut buffers = [Buffer::new(&x), Buffer::new(&vec![0_f32; x.len()]), Buffer::new(&[columns as i32])];
-        let threads = columns.div_ceil(4).next_multiple_of(32) as u32;
-        run(&softmax, [8, 1, 1], [threads, 1, 1], &mut buffers);
-        let want = x.chunks(columns).flat_map(|row| {
-            let total: f64 = row.iter().map(|&x| f64::from(x).exp()).sum();
-            row.iter().map(move |&x| f64::from(x).exp() / total)
-        });
-        let error = error(&buffers[1].values::<f32>(), want);
-        assert!(error < 1e-7, "{columns}: {error}");
+    for softmax in kernels("block_softmax_float32") {
+        for columns in [1024_usize, 999, 31] {
+            let x = numbers(8 * columns, 4);
+            let mut buffers = [Buffer::new(&x), Buffer::new(&vec![0_f32; x.len()]), Buffer::new(&[columns as i32])];
+            let threads = columns.div_ceil(4).next_multiple_of(32) as u32;
+            run(&softmax, [8, 1, 1], [threads, 1, 1], &mut buffers);
+            let want = x.chunks(columns).flat_map(|row| {
+                let total: f64 = row.iter().map(|&x| f64::from(x).exp()).sum();
+                row.iter().map(move |&x| f64::from(x).exp() / total)
+            });
+            let error = error(&buffers[1].values::<f32>(), want);
+            assert!(error < 1e-7, "{columns}: {error}");
+        }
     }
 }
 
 #[test]
 fn the_root_mean_square_norm() {
-    let Some(rms) = kernel("rmsfloat32") else { return };
-    let columns = 1000_usize;
-    let (x, w) = (numbers(4 * columns, 5), numbers(columns, 6));
-    let mut buffers = [
-        Buffer::new(&x),
-        Buffer::new(&w),
-        Buffer::new(&vec![0_f32; x.len()]),
-        Buffer::new(&[1e-5_f32]),
-        Buffer::new(&[columns as u32]),
-        Buffer::new(&[1_u32]),
-    ];
-    run(&rms, [4, 1, 1], [256, 1, 1], &mut buffers);
-    let want = x.chunks(columns).flat_map(|row| {
-        let mean = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / columns as f64;
-        let scale = 1.0 / (mean + 1e-5).sqrt();
-        row.iter().zip(&w).map(move |(&x, &w)| f64::from(x) * scale * f64::from(w))
-    });
-    let error = error(&buffers[2].values::<f32>(), want);
-    assert!(error < 2e-6, "{error}");
+    for rms in kernels("rmsfloat32") {
+        let columns = 1000_usize;
+        let (x, w) = (numbers(4 * columns, 5), numbers(columns, 6));
+        let mut buffers = [
+            Buffer::new(&x),
+            Buffer::new(&w),
+            Buffer::new(&vec![0_f32; x.len()]),
+            Buffer::new(&[1e-5_f32]),
+            Buffer::new(&[columns as u32]),
+            Buffer::new(&[1_u32]),
+        ];
+        run(&rms, [4, 1, 1], [256, 1, 1], &mut buffers);
+        let want = x.chunks(columns).flat_map(|row| {
+            let mean = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / columns as f64;
+            let scale = 1.0 / (mean + 1e-5).sqrt();
+            row.iter().zip(&w).map(move |(&x, &w)| f64::from(x) * scale * f64::from(w))
+        });
+        let error = error(&buffers[2].values::<f32>(), want);
+        assert!(error < 2e-6, "{error}");
+    }
 }
 
 #[test]
 fn a_sort_of_rows_is_exact() {
-    let Some(sort) = kernel("c_block_sort_float32_float32_bn256_tn4") else { return };
-    let columns = 1000_usize;
-    let x = numbers(3 * columns, 7);
-    let mut buffers = [
-        Buffer::new(&x),
-        Buffer::new(&vec![0_f32; x.len()]),
-        Buffer::new(&[columns as i32]),
-        Buffer::new(&[1_i32]),
-        Buffer::new(&[1_i32]),
-        Buffer::new(&[columns as i32]),
-        Buffer::new(&[columns as i32]),
-    ];
-    run(&sort, [1, 3, 1], [256, 1, 1], &mut buffers);
-    let mut want = x;
-    want.chunks_mut(columns).for_each(|row| row.sort_by(f32::total_cmp));
-    assert_eq!(buffers[1].values::<f32>(), want);
+    for sort in kernels("c_block_sort_float32_float32_bn256_tn4") {
+        let columns = 1000_usize;
+        let x = numbers(3 * columns, 7);
+        let mut buffers = [
+            Buffer::new(&x),
+            Buffer::new(&vec![0_f32; x.len()]),
+            Buffer::new(&[columns as i32]),
+            Buffer::new(&[1_i32]),
+            Buffer::new(&[1_i32]),
+            Buffer::new(&[columns as i32]),
+            Buffer::new(&[columns as i32]),
+        ];
+        run(&sort, [1, 3, 1], [256, 1, 1], &mut buffers);
+        let mut want = x;
+        want.chunks_mut(columns).for_each(|row| row.sort_by(f32::total_cmp));
+        assert_eq!(buffers[1].values::<f32>(), want);
+    }
 }
 
 /// The parameters of MLX's matrix multiplication, as its host code lays them out.
@@ -221,51 +232,46 @@ fn a_matrix_product_of_whole_and_ragged_tiles() {
         let names = ["has_batch", "use_out_source", "do_axpby", "align_M", "align_N", "align_K"];
         let constants: Vec<_> = names.iter().map(|&name| (name, aligned && name.starts_with("align"))).collect();
         let name = "steel_gemm_fused_nn_float32_float32_bm64_bn64_bk16_wm2_wn2";
-        let Some(gemm) = kernel_with(name, &constants) else { return };
-        let (a, b) = (numbers(m * k, 8), numbers(k * n, 9));
-        let (tiles_n, tiles_m) = (n.div_ceil(64) as i32, m.div_ceil(64) as i32);
-        let parameters = Gemm {
-            m: m as i32,
-            n: n as i32,
-            k: k as i32,
-            lda: k as i32,
-            ldb: n as i32,
-            ldd: n as i32,
-            tiles_n,
-            tiles_m,
-            batch_strides: [(m * k) as i64, (k * n) as i64, (m * n) as i64],
-            swizzle: 0,
-            iterations: (k / 16) as i32,
-            batches: 1,
-            padding: 0,
-        };
-        let mut buffers = [
-            Buffer::new(&a),
-            Buffer::new(&b),
-            Buffer::new(&[0_f32]),
-            Buffer::new(&vec![0_f32; m * n]),
-            Buffer::new(&[parameters]),
-            Buffer::new(&[0_u8; 24]),
-            Buffer::new(&[1_i32]),
-            Buffer::new(&[0_i64]),
-        ];
-        run(&gemm, [tiles_n as u32, tiles_m as u32, 1], [32, 2, 2], &mut buffers);
-        let want = (0..m * n)
-            .map(|at| (0..k).map(|inner| f64::from(a[at / n * k + inner]) * f64::from(b[inner * n + at % n])).sum());
-        let error = error(&buffers[3].values::<f32>(), want);
-        assert!(error < 1e-5, "{m} {n} {k}: {error}");
+        for gemm in kernels_with(name, &constants) {
+            product(&gemm, [m, n, k]);
+        }
     }
 }
 
-#[test]
-fn the_light_passes_give_the_same_sums() {
-    let Some(library) = library() else { return };
-    let options = CompileOptions { effort: Effort::Fast, ..CompileOptions::default() };
-    let add = Kernel::compile(&library, "vv_Addfloat32", &Constants::default(), &options).unwrap();
-    let a = numbers(512, 1);
-    let mut buffers = [Buffer::new(&a), Buffer::new(&a), Buffer::new(&[0_f32; 512]), Buffer::new(&[512_u32])];
-    run(&add, [2, 1, 1], [256, 1, 1], &mut buffers);
-    assert_eq!(buffers[2].values::<f32>(), a.iter().map(|a| a + a).collect::<Vec<_>>());
+/// Multiplies two matrices, and compares.
+fn product(gemm: &Kernel, [m, n, k]: [usize; 3]) {
+    let (a, b) = (numbers(m * k, 8), numbers(k * n, 9));
+    let (tiles_n, tiles_m) = (n.div_ceil(64) as i32, m.div_ceil(64) as i32);
+    let parameters = Gemm {
+        m: m as i32,
+        n: n as i32,
+        k: k as i32,
+        lda: k as i32,
+        ldb: n as i32,
+        ldd: n as i32,
+        tiles_n,
+        tiles_m,
+        batch_strides: [(m * k) as i64, (k * n) as i64, (m * n) as i64],
+        swizzle: 0,
+        iterations: (k / 16) as i32,
+        batches: 1,
+        padding: 0,
+    };
+    let mut buffers = [
+        Buffer::new(&a),
+        Buffer::new(&b),
+        Buffer::new(&[0_f32]),
+        Buffer::new(&vec![0_f32; m * n]),
+        Buffer::new(&[parameters]),
+        Buffer::new(&[0_u8; 24]),
+        Buffer::new(&[1_i32]),
+        Buffer::new(&[0_i64]),
+    ];
+    run(gemm, [tiles_n as u32, tiles_m as u32, 1], [32, 2, 2], &mut buffers);
+    let want = (0..m * n)
+        .map(|at| (0..k).map(|inner| f64::from(a[at / n * k + inner]) * f64::from(b[inner * n + at % n])).sum());
+    let error = error(&buffers[3].values::<f32>(), want);
+    assert!(error < 1e-5, "{m} {n} {k}: {error}");
 }
 
 #[test]

@@ -691,7 +691,7 @@ impl Machine {
         let level = if optimize {
             LLVMCodeGenOptLevel::LLVMCodeGenLevelDefault
         } else {
-            LLVMCodeGenOptLevel::LLVMCodeGenLevelLess
+            LLVMCodeGenOptLevel::LLVMCodeGenLevelNone
         };
         let raw = llvm!(LLVMCreateTargetMachine(
             target,
