@@ -6,7 +6,7 @@
 mod machine;
 
 use machine::{Machines, SUITE, launch};
-use rig::{Buffer, Device, Memory, Submission, read, write};
+use rig::{Buffer, Device, Memory, Submission, write};
 use rig_amd_model::Machine;
 use rig_conformance::suite;
 
