@@ -7,6 +7,7 @@
 mod faults;
 mod fixture;
 mod kernels;
+mod left;
 mod messages;
 mod order;
 mod programs;
