@@ -59,6 +59,7 @@ impl Queue {
 
     /// Whether published work has not retired.
     pub(crate) fn busy(&self) -> bool {
-        !self.stopped && self.read < self.rung
+        let moving = matches!(&self.processor, Processor::Sdma(sdma) if !sdma.moves.is_empty());
+        !self.stopped && (self.read < self.rung || moving)
     }
 }

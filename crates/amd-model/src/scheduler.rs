@@ -21,7 +21,7 @@ use std::time::Instant;
 pub(crate) enum Actor {
     /// The head of a queue.
     Head(u32),
-    /// A dispatch of a queue, by its place among those that run.
+    /// A dispatch of a queue, or a copy, by its place among those that run.
     Flight(u32, usize),
 }
 
@@ -94,9 +94,11 @@ impl Core {
 
     fn list(&self, actors: &mut Vec<Actor>) {
         for queue in self.queues.values().filter(|queue| !queue.stopped) {
-            if let Processor::Aql(aql) = &queue.processor {
-                actors.extend((0..aql.flights.len()).map(|flight| Actor::Flight(queue.id, flight)));
-            }
+            let running = match &queue.processor {
+                Processor::Aql(aql) => aql.flights.len(),
+                Processor::Sdma(sdma) => sdma.moves.len(),
+            };
+            actors.extend((0..running).map(|place| Actor::Flight(queue.id, place)));
             if self.readiness(queue) == Readiness::Ready {
                 actors.push(Actor::Head(queue.id));
             }
@@ -123,7 +125,10 @@ impl Core {
                 Processor::Aql(_) => self.aql_head(&mut queue),
                 Processor::Sdma(_) => self.sdma_head(&mut queue),
             },
-            Actor::Flight(_, flight) => self.fly(&mut queue, flight),
+            Actor::Flight(_, place) => match &queue.processor {
+                Processor::Aql(_) => self.fly(&mut queue, place),
+                Processor::Sdma(_) => self.sdma_move(&mut queue, place),
+            },
         };
         self.queues.insert(id, queue);
         if let Err(stop) = result {
@@ -166,8 +171,9 @@ impl Core {
         let mut stopped = Vec::new();
         for queue in stopping {
             queue.stopped = true;
-            if let Processor::Aql(aql) = &mut queue.processor {
-                aql.flights.clear();
+            match &mut queue.processor {
+                Processor::Aql(aql) => aql.flights.clear(),
+                Processor::Sdma(sdma) => sdma.moves.clear(),
             }
             stopped.push(queue.id);
         }
@@ -204,7 +210,7 @@ impl Core {
                 }
                 Processor::Sdma(sdma) => {
                     sdma.cache.leave(space, gpu, va, size);
-                    None
+                    sdma.needs(va, size)
                 }
             };
             if let Some((index, what)) = needed.filter(|_| !queue.stopped) {

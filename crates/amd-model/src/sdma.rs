@@ -1,6 +1,7 @@
 //! The processor of SDMA packets: a copy engine, version 6 as in gfx1100.
 //!
-//! Packets are processed in order. What a copy or a fill writes to memory that caches may hold stays with the engine until
+//! Packets begin in order. Copies, fills and writes that are not parted by a fence (or another packet that waits for them)
+//! move their bytes at the same time, in any order, as the engine's pipeline may. What a copy or a fill writes to memory that caches may hold stays with the engine until
 //! a GCR packet writes it back, and what it read stays until one invalidates. Fences, atomics, polls and timestamps go
 //! beside every cache.
 //!
@@ -21,6 +22,9 @@ const POISON: u32 = 0xdbdb_dbdb;
 
 /// Bytes of a copy or fill that one step moves, at most.
 const CHUNK: usize = 16 * 1024;
+
+/// Copies, fills and writes that move at once.
+const MOVES_MAX: usize = 4;
 
 /// Words of the longest packet but WRITE.
 const LONGEST: usize = 8;
@@ -45,11 +49,41 @@ const ADD64: u32 = 47;
 pub(crate) struct SdmaState {
     /// The packet at the head, once it was checked.
     words: Vec<u32>,
-    /// Bytes of it that are moved.
-    moved: u64,
+    /// Copies, fills and writes that have begun.
+    pub(crate) moves: Vec<Move>,
     /// A fence lowered a word: the next packet must raise the half above it, past this.
     carry: Option<(u64, u64)>,
     pub(crate) cache: Cache,
+}
+
+/// Bytes that are being moved.
+#[derive(Debug)]
+pub(crate) struct Move {
+    /// The packet's byte.
+    index: u64,
+    source: Source,
+    to: u64,
+    bytes: u64,
+    moved: u64,
+}
+
+#[derive(Debug)]
+enum Source {
+    Memory(u64),
+    Word([u8; 4]),
+    Data(Vec<u8>),
+}
+
+impl SdmaState {
+    /// What a packet that has begun needs of a range: its byte, and what it uses it as.
+    pub(crate) fn needs(&self, va: u64, size: u64) -> Option<(u64, &'static str)> {
+        let hit = |begin: u64, len: u64| begin < va + size && va < begin + len;
+        let of = |moving: &&Move| {
+            let source = matches!(moving.source, Source::Memory(from) if hit(from, moving.bytes));
+            source || hit(moving.to, moving.bytes)
+        };
+        self.moves.iter().find(of).map(|moving| (moving.index, "a copy's memory"))
+    }
 }
 
 fn op(words: &[u32]) -> u32 {
@@ -92,8 +126,11 @@ impl Core {
         if queue.read >= queue.rung {
             return Readiness::Not;
         }
-        if sdma.words.is_empty() || op(&sdma.words) != POLL || flushes_window(&sdma.words) {
-            return Readiness::Ready;
+        match sdma.words.first().map(|first| first & 0xff) {
+            None | Some(NOP) => return Readiness::Ready,
+            Some(COPY | FILL | WRITE) if sdma.moves.len() < MOVES_MAX => return Readiness::Ready,
+            Some(POLL) if !flushes_window(&sdma.words) => {}
+            Some(_) => return if sdma.moves.is_empty() { Readiness::Ready } else { Readiness::Not },
         }
         let (va, wants, mask) = (wide(&sdma.words, 1), sdma.words[3], sdma.words[4]);
         match self.word32(queue.gpu, va) {
@@ -118,17 +155,12 @@ impl Core {
         }
         let words = std::mem::take(&mut sdma.words);
         let carry = sdma.carry.take();
-        let done = self.sdma_run(queue, &words, carry)?;
+        self.sdma_run(queue, &words, carry)?;
         let Processor::Sdma(sdma) = &mut queue.processor else { return Ok(()) };
         if let Some((word, from)) = carry.filter(|_| sdma.carry.is_none()) {
             self.carried(queue, word, from)?;
         }
-        if done {
-            return self.sdma_retire(queue, &words);
-        }
-        let Processor::Sdma(sdma) = &mut queue.processor else { return Ok(()) };
-        sdma.words = words;
-        Ok(())
+        self.sdma_retire(queue, &words)
     }
 
     /// A fence lowered a word, which the packet behind it has to have raised past what it was.
@@ -242,28 +274,16 @@ impl Core {
         Ok(())
     }
 
-    /// Does what the packet says, or a part of it. Whether that was all.
-    fn sdma_run(&mut self, queue: &mut Queue, words: &[u32], carry: Option<(u64, u64)>) -> Result<bool, Stop> {
+    /// Does what the packet says, or begins it.
+    fn sdma_run(&mut self, queue: &mut Queue, words: &[u32], carry: Option<(u64, u64)>) -> Result<(), Stop> {
         let ids = (queue.gpu, queue.id);
         match op(words) {
-            COPY => {
-                let (bytes, from, to) = (u64::from(words[1]) + 1, wide(words, 3), wide(words, 5));
-                return self
-                    .sdma_move(queue, bytes, to, |core, queue, at, block| core.sdma_load(queue, from + at, block));
-            }
-            FILL => {
-                let word = words[3].to_le_bytes();
-                return self.sdma_move(queue, u64::from(words[4]) + 4, wide(words, 1), |_, _, at, block| {
-                    block.iter_mut().enumerate().for_each(|(i, byte)| *byte = word[(at as usize + i) % 4]);
-                    Ok(())
-                });
-            }
+            COPY => begin(queue, Source::Memory(wide(words, 3)), wide(words, 5), u64::from(words[1]) + 1),
+            FILL => begin(queue, Source::Word(words[3].to_le_bytes()), wide(words, 1), u64::from(words[4]) + 4),
             WRITE => {
                 let data: Vec<u8> = words[4..].iter().flat_map(|word| word.to_le_bytes()).collect();
-                return self.sdma_move(queue, data.len() as u64, wide(words, 1), |_, _, at, block| {
-                    block.copy_from_slice(&data[at as usize..at as usize + block.len()]);
-                    Ok(())
-                });
+                let bytes = data.len() as u64;
+                begin(queue, Source::Data(data), wide(words, 1), bytes);
             }
             FENCE => self.sdma_fence(queue, wide(words, 1), words[3], carry)?,
             TRAP => self.interrupt(words[1])?,
@@ -283,7 +303,7 @@ impl Core {
                 self.put64(queue.gpu, wide(words, 1), clock)?;
             }
             GCR => {
-                let Processor::Sdma(sdma) = &mut queue.processor else { return Ok(true) };
+                let Processor::Sdma(sdma) = &mut queue.processor else { return Ok(()) };
                 if words[2] & 1 << 31 != 0 {
                     sdma.cache.write_back(&self.space, queue.gpu);
                 }
@@ -293,38 +313,42 @@ impl Core {
             }
             _ => {}
         }
-        Ok(true)
+        Ok(())
     }
 
-    /// Moves a stretch of what a packet writes, which `source` gives. Whether that was the last.
-    fn sdma_move(
-        &mut self,
-        queue: &mut Queue,
-        bytes: u64,
-        to: u64,
-        source: impl Fn(&mut Self, &mut Queue, u64, &mut [u8]) -> Result<(), Stop>,
-    ) -> Result<bool, Stop> {
+    /// Moves a stretch of the bytes of a packet that has begun.
+    pub(crate) fn sdma_move(&mut self, queue: &mut Queue, place: usize) -> Result<(), Stop> {
+        let Processor::Sdma(sdma) = &mut queue.processor else { return Ok(()) };
+        let mut moving = sdma.moves.swap_remove(place);
+        queue.at = moving.index;
         if let Some(left) = &mut self.faults.access {
             if *left == 0 {
                 self.faults.access = None;
-                return Err(Stop::Tripped(to, Want::Write));
+                return Err(Stop::Tripped(moving.to, Want::Write));
             }
             *left -= 1;
         }
-        let Processor::Sdma(sdma) = &queue.processor else { return Ok(true) };
-        let at = sdma.moved;
-        let some = CHUNK / 4 * (1 + self.rng.below(4));
-        let mut block = vec![0; (bytes - at).min(some as u64) as usize];
-        source(self, queue, at, &mut block)?;
-        self.sdma_store(queue, to + at, &block)?;
-        let Processor::Sdma(sdma) = &mut queue.processor else { return Ok(true) };
-        sdma.moved += block.len() as u64;
-        if sdma.moved < bytes {
-            return Ok(false);
+        let (at, some) = (moving.moved, CHUNK / 4 * (1 + self.rng.below(4)));
+        let mut block = vec![0; (moving.bytes - at).min(some as u64) as usize];
+        match &moving.source {
+            Source::Memory(from) => self.sdma_load(queue, from + at, &mut block)?,
+            Source::Word(word) => {
+                block.iter_mut().enumerate().for_each(|(i, byte)| *byte = word[(at as usize + i) % 4]);
+            }
+            Source::Data(data) => {
+                let len = block.len();
+                block.copy_from_slice(&data[at as usize..at as usize + len]);
+            }
         }
-        sdma.moved = 0;
-        self.traced(Traced::Moved { queue: queue.id, index: queue.read, bytes });
-        Ok(true)
+        self.sdma_store(queue, moving.to + at, &block)?;
+        moving.moved += block.len() as u64;
+        if moving.moved == moving.bytes {
+            self.traced(Traced::Moved { queue: queue.id, index: moving.index, bytes: moving.bytes });
+            return Ok(());
+        }
+        let Processor::Sdma(sdma) = &mut queue.processor else { return Ok(()) };
+        sdma.moves.push(moving);
+        Ok(())
     }
 
     fn sdma_load(&mut self, queue: &mut Queue, va: u64, block: &mut [u8]) -> Result<(), Stop> {
@@ -402,5 +426,12 @@ impl Core {
         }
         queue.read += words.len() as u64 * 4;
         Ok(self.put64(queue.gpu, queue.read_pointer, queue.read)?)
+    }
+}
+
+fn begin(queue: &mut Queue, source: Source, to: u64, bytes: u64) {
+    let index = queue.read;
+    if let Processor::Sdma(sdma) = &mut queue.processor {
+        sdma.moves.push(Move { index, source, to, bytes, moved: 0 });
     }
 }

@@ -176,3 +176,25 @@ fn delays_change_when_work_runs_and_not_what_it_does() {
     driver.finish();
     assert_eq!(word.word(0).load(Ordering::Acquire), 40);
 }
+
+#[test]
+fn copies_without_a_fence_between_them_land_in_any_order() {
+    let run = |seed, ordered: bool| {
+        let driver = Driver::held(seed);
+        let (mut queue, word) = (driver.sdma(), driver.zeroed(4096, SHARED));
+        let (x, y, z) = (driver.zeroed(4096, SHARED), driver.zeroed(4096, SHARED), driver.zeroed(4096, SHARED));
+        x.put_words(&[7; 1024]);
+        queue.push(&sdma_copy(x.va, y.va, 4096));
+        if ordered {
+            queue.push(&sdma_fence(word.va, 1));
+            queue.push(&sdma_poll(word.va, 1));
+        }
+        queue.push(&sdma_copy(y.va, z.va, 4096));
+        queue.push(&sdma_fence(word.va, 2));
+        queue.ring();
+        driver.finish();
+        z.half(4092).load(Ordering::Acquire)
+    };
+    assert!((0..40).any(|seed| run(seed, false) == 0), "the second read before the first had written");
+    assert!((0..40).all(|seed| run(seed, true) == 7));
+}
