@@ -50,11 +50,17 @@ struct Header {
     descriptor: *const Descriptor,
 }
 
-/// What the maker says of a block. The helpers are there where the flags say so.
+/// What the maker says of every block.
 #[repr(C)]
 struct Descriptor {
     reserved: c_ulong,
     size: c_ulong,
+}
+
+/// What the maker says of a block with [`HAS_COPY_DISPOSE`]: the descriptor of any other ends before the helpers.
+#[repr(C)]
+struct WithHelpers {
+    descriptor: Descriptor,
     copy: Option<unsafe extern "C-unwind" fn(*mut c_void, *const c_void)>,
     dispose: Option<unsafe extern "C-unwind" fn(*mut c_void)>,
 }
@@ -91,6 +97,22 @@ fn define() {
     });
 }
 
+impl Header {
+    /// What copies and drops what the block holds, if it holds anything that needs it.
+    fn helpers(&self) -> Option<&'static WithHelpers> {
+        let helpers = self.descriptor.cast::<WithHelpers>();
+        // SAFETY: the flag says that the descriptor, a constant of the maker's, has them.
+        (self.flags & HAS_COPY_DISPOSE != 0).then(|| unsafe { &*helpers })
+    }
+
+    /// Bytes of the block.
+    fn bytes(&self) -> usize {
+        // SAFETY: a block has a descriptor, a constant of the maker's.
+        let size = unsafe { &*self.descriptor }.size;
+        usize::try_from(size).expect("a block fits memory")
+    }
+}
+
 fn header(block: NonNull<c_void>) -> NonNull<Header> {
     block.cast()
 }
@@ -108,9 +130,7 @@ pub(crate) fn copy(block: NonNull<c_void>) -> NonNull<c_void> {
         }
         return block;
     }
-    // SAFETY: a block has a descriptor.
-    let descriptor = unsafe { &*source.descriptor };
-    let bytes = usize::try_from(descriptor.size).expect("a block fits memory");
+    let bytes = source.bytes();
     let layout = Layout::from_size_align(bytes, ALIGN).expect("a block fits memory");
     // SAFETY: a block is at least a header.
     let memory = unsafe { alloc::alloc(layout) };
@@ -122,7 +142,7 @@ pub(crate) fn copy(block: NonNull<c_void>) -> NonNull<c_void> {
     new.isa = &raw const _NSConcreteMallocBlock;
     new.flags |= NEEDS_FREE;
     new.references = AtomicI32::new(1);
-    if let Some(helper) = descriptor.copy.filter(|_| source.flags & HAS_COPY_DISPOSE != 0) {
+    if let Some(helper) = source.helpers().and_then(|helpers| helpers.copy) {
         // SAFETY: the maker's helper, called as the ABI says: the new block, then the old.
         unsafe { helper(copy.as_ptr(), block.as_ptr()) };
     }
@@ -144,9 +164,7 @@ pub(crate) fn release(block: NonNull<c_void>) {
         _ => return,
     }
     old.references.load(Ordering::Acquire);
-    // SAFETY: a block has a descriptor.
-    let descriptor = unsafe { &*old.descriptor };
-    if let Some(helper) = descriptor.dispose.filter(|_| old.flags & HAS_COPY_DISPOSE != 0) {
+    if let Some(helper) = old.helpers().and_then(|helpers| helpers.dispose) {
         // SAFETY: the maker's helper, called once, by the last holder.
         unsafe { helper(block.as_ptr()) };
     }
@@ -160,9 +178,7 @@ fn keep(block: NonNull<Header>) {
     let place = NEXT.fetch_add(1, Ordering::Relaxed) % KEPT;
     let Some(oldest) = NonNull::new(RING[place].swap(block.as_ptr(), Ordering::AcqRel)) else { return };
     // SAFETY: the ring holds freed blocks of the heap, each once; the swap took it out.
-    let descriptor = unsafe { oldest.as_ref() }.descriptor;
-    // SAFETY: descriptors are constants of the block's maker.
-    let bytes = usize::try_from(unsafe { (*descriptor).size }).expect("`copy` allocated it");
+    let bytes = unsafe { oldest.as_ref() }.bytes();
     let layout = Layout::from_size_align(bytes, ALIGN).expect("`copy` allocated it");
     // SAFETY: `copy` allocated it with this layout.
     unsafe { alloc::dealloc(oldest.cast().as_ptr(), layout) };
