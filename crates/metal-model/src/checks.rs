@@ -12,6 +12,10 @@
 //! the range's start the pointer is. A check compares the last two, both of which LLVM moves out of loops where they do
 //! not change; only an access that fails asks the host, which knows why.
 //!
+//! A loop with a check in it is run one thread at a time. So a kernel whose threads never meet has a second loop over a
+//! group's threads, without checks, for the groups of which `jit::prove` shows that no access leaves its range; what is
+//! provided for it here is the attribute that says so, and the alignment that each access states.
+//!
 //! # Invariants
 //!
 //! 1. Instrumentation runs once, on a module that was inlined, before any pass that moves memory accesses.

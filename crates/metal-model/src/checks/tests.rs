@@ -327,6 +327,8 @@ fn threadgroup_memory_is_checked_against_what_is_set_and_what_is_declared() {
         let run = |threads, bytes| Run { threadgroup: vec![(0, bytes)], ..Run::new(threads, &[]) }.go(kernel);
         assert_eq!(run(16, 64), Ok(()), "{how}");
         is_threadgroup(run(17, 64), how);
+        // The sixteenth is not all there.
+        is_threadgroup(run(16, 63), how);
         assert_eq!(run(20, 80), Ok(()), "{how}");
     });
     let body = body.replace("ptr addrspace(3) %0", "ptr addrspace(3) @shared").replace("%1", "%0");
