@@ -26,7 +26,7 @@
 //! # Fills
 //!
 //! A fill gets an [`Encoder`]: the open command buffer's compute encoder, and the means to end it, to commit the command buffer and
-//! to start the next. [`Function::entry`](https://docs.rs/rig-gpu) of rig gives the [`Entry`] of a function, whose pipeline a fill
+//! to start the next. `Function::entry` of rig gives the [`Entry`] of a function, whose pipeline a fill
 //! can run. [`Capability::icb`] records launches once, for fills to run ([`Encoder::execute`]). Fills may be compiled code:
 //! [`abi`] and `include/rig_metal.h`. A fill that uses Metal objects of its own keeps them by the submission, since command
 //! buffers retain nothing here.
