@@ -91,14 +91,14 @@ impl Workers {
         self.0.threads.len()
     }
 
-    /// Runs work on all threads of the pool, and waits until it is finished.
-    pub(crate) fn run(&self, work: Arc<dyn Work>, wake_all: bool) {
+    /// Runs work on as many threads of the pool as wanted, and waits until it is finished.
+    pub(crate) fn run(&self, work: Arc<dyn Work>, wanted: u64) {
         let job = Arc::new(Job { work, state: Mutex::new((0, false)), finished: Condvar::new() });
         lock(&self.0.shared.queue).jobs.push_back(Arc::clone(&job));
-        if wake_all {
-            self.0.shared.arrived.notify_all();
+        if wanted < self.threads() as u64 {
+            (0..wanted).for_each(|_| self.0.shared.arrived.notify_one());
         } else {
-            self.0.shared.arrived.notify_one();
+            self.0.shared.arrived.notify_all();
         }
         let state = lock(&job.state);
         let done = job.finished.wait_while(state, |(running, taken)| *running > 0 || !*taken);

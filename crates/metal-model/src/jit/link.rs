@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use llvm_sys::core::LLVMCreateMemoryBufferWithMemoryRangeCopy;
 use llvm_sys::error::LLVMErrorRef;
@@ -17,6 +17,8 @@ use super::llvm::{c_string, initialize, take_error};
 /// LLVM's linker of this process.
 struct Session {
     jit: LLVMOrcLLJITRef,
+    /// Libraries that hold nothing any more: LLVM's C API cannot remove a library, so they are used again.
+    empty: Mutex<Vec<LLVMOrcJITDylibRef>>,
 }
 
 // SAFETY: ORC's session, and LLJIT's methods that are used here, take LLVM's own locks.
@@ -57,7 +59,7 @@ fn session() -> Result<&'static Session, String> {
         let execution = unsafe { LLVMOrcLLJITGetExecutionSession(jit) };
         // SAFETY: the session lives as long as the process, and the reporter needs nothing.
         unsafe { LLVMOrcExecutionSessionSetErrorReporter(execution, ignore_report, ptr::null_mut()) };
-        Ok(Session { jit })
+        Ok(Session { jit, empty: Mutex::default() })
     });
     session.as_ref().map_err(Clone::clone)
 }
@@ -68,7 +70,25 @@ impl Session {
         unsafe { LLVMOrcLLJITGetExecutionSession(self.jit) }
     }
 
-    /// Defines the host's functions in a library, and after them the process's.
+    /// A library that holds nothing. What it does not hold it looks up in the process.
+    fn library(&self) -> Result<LLVMOrcJITDylibRef, String> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        if let Some(library) = self.empty.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            return Ok(library);
+        }
+        let name = c_string(&format!("kernel-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
+        // SAFETY: the name is new, and ends with a zero byte.
+        let library = unsafe { LLVMOrcExecutionSessionCreateBareJITDylib(self.execution(), name.as_ptr()) };
+        let mut generator = ptr::null_mut();
+        let to = &raw mut generator;
+        // SAFETY: no filter; an x86-64 ELF process has no prefix.
+        take_error(unsafe { LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(to, 0, None, ptr::null_mut()) })?;
+        // SAFETY: the generator was just made, and is taken over.
+        unsafe { LLVMOrcJITDylibAddGenerator(library, generator) };
+        Ok(library)
+    }
+
+    /// Defines the host's functions in a library.
     fn define_host(&self, library: LLVMOrcJITDylibRef) -> Result<(), String> {
         let mut pairs: Vec<_> = host_names()
             .iter()
@@ -83,14 +103,7 @@ impl Session {
         // SAFETY: the pairs are as many as said, and their names are taken over.
         let unit = unsafe { LLVMOrcAbsoluteSymbols(pairs.as_mut_ptr(), pairs.len()) };
         // SAFETY: the unit was just made, and is taken over.
-        take_error(unsafe { LLVMOrcJITDylibDefine(library, unit) })?;
-        let mut generator = ptr::null_mut();
-        let to = &raw mut generator;
-        // SAFETY: no filter; an x86-64 ELF process has no prefix.
-        take_error(unsafe { LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(to, 0, None, ptr::null_mut()) })?;
-        // SAFETY: the generator was just made, and is taken over.
-        unsafe { LLVMOrcJITDylibAddGenerator(library, generator) };
-        Ok(())
+        take_error(unsafe { LLVMOrcJITDylibDefine(library, unit) })
     }
 }
 
@@ -106,19 +119,15 @@ fn host_names() -> &'static [(CString, usize)] {
 impl Linked {
     /// Links an object.
     pub(crate) fn new(object: &[u8]) -> Result<Arc<Self>, String> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
         let session = session()?;
-        let name = c_string(&format!("kernel-{}", COUNT.fetch_add(1, Ordering::Relaxed)));
-        // SAFETY: the name is new, and ends with a zero byte.
-        let dylib = unsafe { LLVMOrcExecutionSessionCreateBareJITDylib(session.execution(), name.as_ptr()) };
-        let linked = Arc::new(Self { session, dylib });
-        session.define_host(dylib)?;
+        let linked = Arc::new(Self { session, dylib: session.library()? });
+        session.define_host(linked.dylib)?;
         let name = c"kernel";
         let start = object.as_ptr().cast::<c_char>();
         // SAFETY: the range is the slice's, and is copied.
         let buffer = unsafe { LLVMCreateMemoryBufferWithMemoryRangeCopy(start, object.len(), name.as_ptr()) };
         // SAFETY: the buffer is taken over, whether the object is good or not.
-        take_error(unsafe { LLVMOrcLLJITAddObjectFile(session.jit, dylib, buffer) })?;
+        take_error(unsafe { LLVMOrcLLJITAddObjectFile(session.jit, linked.dylib, buffer) })?;
         Ok(linked)
     }
 
@@ -148,8 +157,10 @@ impl Linked {
 
 impl Drop for Linked {
     fn drop(&mut self) {
-        // SAFETY: nothing runs the code: the kernel that it belongs to is gone. The empty library stays in the session.
-        let _ = take_error(unsafe { LLVMOrcJITDylibClear(self.dylib) });
+        // SAFETY: nothing runs the code: the kernel that it belongs to is gone.
+        if take_error(unsafe { LLVMOrcJITDylibClear(self.dylib) }).is_ok() {
+            self.session.empty.lock().unwrap_or_else(PoisonError::into_inner).push(self.dylib);
+        }
     }
 }
 

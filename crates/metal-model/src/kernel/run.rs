@@ -204,7 +204,7 @@ pub(super) fn dispatch(kernel: &Arc<Inner>, dispatch: &Dispatch<'_>, workers: &W
         stop: AtomicBool::new(false),
         violation: Mutex::new(None),
     });
-    workers.run(run.clone(), total > 1);
+    workers.run(run.clone(), total.div_ceil(run.chunk));
     let violation = lock(&run.violation).take();
     violation.map_or(Ok(()), Err)
 }
@@ -250,6 +250,11 @@ impl Run {
         }
         let start = self.next.fetch_add(self.chunk, Ordering::Relaxed);
         (start < self.total).then(|| start..self.total.min(start + self.chunk))
+    }
+
+    /// Whether groups are left to take.
+    fn has_more(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed) && self.next.load(Ordering::Relaxed) < self.total
     }
 
     fn fail(&self, violation: Violation) {
@@ -356,6 +361,9 @@ impl Run {
 
 impl Work for Run {
     fn run(&self, worker: &mut Worker) {
+        if !self.has_more() {
+            return;
+        }
         let instance = match self.kernel.instance(worker.id) {
             Ok(instance) => instance,
             Err(why) => return self.host_failure(why),
