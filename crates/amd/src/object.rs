@@ -181,7 +181,7 @@ fn relocations(
             continue;
         };
         // Relocations that a linked object keeps for other tools have no addresses of the loaded object.
-        if section.sh_flags(endian).0 & u64::from(elf::SHF_ALLOC.0) == 0 {
+        if section.sh_flags(endian).0 & elf::SHF_ALLOC.0 == 0 {
             continue;
         }
         let table = sections.symbol_table_by_index(endian, file, link);

@@ -20,8 +20,9 @@ fn the_suites_cases_of_order_pass_under_every_seed() {
     for seed in machine::first_seed()..machine::first_seed() + machine::seeds(1) {
         for (name, case) in suite::cases::<Machines>() {
             if GROUPS.iter().any(|group| name.starts_with(group)) {
-                println!("seed {seed}: {name}");
+                let start = std::time::Instant::now();
                 case(&Machines::new(seed));
+                println!("seed {seed}: {name}: {} ms", start.elapsed().as_millis());
             }
         }
     }

@@ -1,6 +1,5 @@
 //! A submit makes no heap allocation.
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "tests fail by it")]
 
 #[expect(dead_code, reason = "each test binary uses some of it")]
 mod machine;

@@ -1,6 +1,5 @@
 //! Waits: what a sleeping thread costs, and that no value is slept through.
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "tests fail by it")]
 
 #[expect(dead_code, reason = "each test binary uses some of it")]
 mod machine;

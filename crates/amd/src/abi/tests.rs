@@ -31,6 +31,12 @@ fn claims() -> String {
             writeln!(text, "_Static_assert(offsetof({name}, {field}) == {at}, \"{field}\");").unwrap();
         }
     }
+    numbers(&mut text);
+    text
+}
+
+/// The claims of the numbers of requests and flags, and of the union of faults.
+fn numbers(text: &mut String) {
     for (name, code) in [
         ("AMDKFD_IOC_GET_VERSION", GetVersion::CODE),
         ("AMDKFD_IOC_DESTROY_QUEUE", DestroyQueue::CODE),
@@ -84,7 +90,6 @@ fn claims() -> String {
         writeln!(text, "_Static_assert(offsetof(struct kfd_hsa_hw_exception_data, {field}) == {at}, \"{field}\");")
             .unwrap();
     }
-    text
 }
 
 /// Whether the C compiler takes the text; what it says where it does not.

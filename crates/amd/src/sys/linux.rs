@@ -44,7 +44,7 @@ unsafe impl Ioctl for Request {
     }
 
     unsafe fn output_from_ptr(answer: IoctlOutput, _: *mut c_void) -> rustix::io::Result<i32> {
-        Ok(answer as i32)
+        Ok(answer)
     }
 }
 
