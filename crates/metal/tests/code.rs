@@ -196,7 +196,7 @@ fn a_pipeline_that_cannot_be_made_is_invalid_with_metals_reason_and_is_asked_for
 /// Promise M27.
 #[test]
 fn calls_for_an_image_wait_while_a_thread_waits_for_one_of_its_pipelines_and_others_go_on() {
-    let _mac = Mac::of(Machine::builder().compile_time(Duration::from_millis(200)));
+    let mac = Mac::of(Machine::builder().compile_time(Duration::from_millis(200)));
     let direct = Direct::bare();
     let (one, two) = (direct.load("suite"), direct.load("suite"));
     std::thread::scope(|scope| {
@@ -204,7 +204,7 @@ fn calls_for_an_image_wait_while_a_thread_waits_for_one_of_its_pipelines_and_oth
             direct.entry(&one, "add");
             std::time::Instant::now()
         });
-        std::thread::sleep(Duration::from_millis(50));
+        until("the compile that it waits for", || mac.machine.counts().compiling_most == 1);
         direct.driver.prepare(&two, "add");
         let others = std::time::Instant::now();
         direct.driver.prepare(&one, "iota");

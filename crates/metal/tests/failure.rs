@@ -194,6 +194,7 @@ fn work_that_metal_ends_because_it_ran_too_long_ends_the_wait_with_the_reason() 
     let point = kernels.iota(&y, 1).unwrap();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(move || point.wait());
+        // TIMEOUT: time enough for a wait that ends too early.
         std::thread::sleep(Duration::from_millis(50));
         assert!(!waiter.is_finished(), "a wait lasts until Metal reports");
         mac.machine.release();
@@ -292,6 +293,7 @@ fn a_sleep_ends_when_the_word_moves_at_once_if_it_has_and_is_invalid_after_stop(
     let long = Sleep { seen: direct.start, until: direct.last, still: Duration::MAX, help: false };
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| direct.driver.sleep(long));
+        // TIMEOUT: time enough for a wait that ends too early.
         std::thread::sleep(Duration::from_millis(30));
         assert!(!sleeper.is_finished());
         mac.machine.release();

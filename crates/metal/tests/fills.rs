@@ -143,6 +143,7 @@ fn each_command_buffer_that_a_fill_starts_waits_for_its_place() {
             direct
         });
         until("all there is place for", || mac.machine.counts().committed == 1024);
+        // TIMEOUT: time enough for a submit that does not block.
         std::thread::sleep(std::time::Duration::from_millis(50));
         assert!(!thread.is_finished());
         assert_eq!(mac.machine.counts().command_buffers, 1024);

@@ -51,6 +51,7 @@ fn after_a_hundred_thousand_launches_from_plain_threads_as_many_objects_live_as_
     work(1000);
     until("rest", || {
         let before = counted();
+        // TIMEOUT: time enough for what is still being released.
         std::thread::sleep(Duration::from_millis(20));
         before == counted()
     });

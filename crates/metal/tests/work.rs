@@ -283,6 +283,7 @@ fn a_submit_blocks_before_it_opens_a_command_buffer_while_there_are_1024() {
             blocked.store(false, Ordering::SeqCst);
             direct
         });
+        // TIMEOUT: time enough for a submit that does not block.
         std::thread::sleep(Duration::from_millis(100));
         assert!(blocked.load(Ordering::SeqCst));
         assert_eq!(mac.machine.counts().command_buffers, MOST);
@@ -309,6 +310,7 @@ fn a_command_buffer_that_fails_wakes_a_blocked_submit() {
             let answer = direct.submit(&mut Step::empty());
             (answer, direct)
         });
+        // TIMEOUT: time enough for a submit that does not block.
         std::thread::sleep(Duration::from_millis(50));
         mac.machine.release_one();
         let (answer, mut direct) = thread.join().unwrap();
@@ -346,6 +348,7 @@ fn while_a_submit_blocks_on_command_buffers_other_threads_go_on() {
                 kernels.device.submission().make().unwrap();
             }
         });
+        // TIMEOUT: time enough for a submit that does not block.
         std::thread::sleep(Duration::from_millis(50));
         assert!(point.reached().unwrap());
         let z = kernels.device.buffer(1 << 20).unwrap();
