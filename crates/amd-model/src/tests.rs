@@ -9,5 +9,6 @@ mod kit;
 mod order;
 mod packets;
 mod publication;
+mod random;
 mod visibility;
 mod work;
