@@ -27,7 +27,7 @@ const CLASSES: usize = 256;
 /// Blocks on the heap that live.
 pub(crate) static BLOCKS: AtomicIsize = AtomicIsize::new(0);
 
-/// Objects that were autoreleased where no pool was, and so leaked.
+/// Objects that were autoreleased where no pool was, or into one that did not end before its thread, and so leaked.
 pub(crate) static UNPOOLED: AtomicUsize = AtomicUsize::new(0);
 
 /// Living objects by class, without the classes that have none.
@@ -46,7 +46,8 @@ pub fn data() -> isize {
     objects().get("OS_dispatch_data").copied().unwrap_or(0)
 }
 
-/// Objects that were autoreleased with no pool in place, ever. Each has leaked a reference.
+/// Objects that were autoreleased with no pool in place, or into a pool that did not end before its thread, ever. Each has
+/// leaked a reference.
 pub fn unpooled() -> usize {
     UNPOOLED.load(Ordering::Relaxed)
 }

@@ -14,6 +14,13 @@ struct Pools {
     begins: Vec<usize>,
 }
 
+impl Drop for Pools {
+    /// The thread ends, and some pool of its did not: what it holds leaks.
+    fn drop(&mut self) {
+        live::UNPOOLED.fetch_add(self.objects.len(), Ordering::Relaxed);
+    }
+}
+
 thread_local! {
     static POOLS: UnsafeCell<Pools> = const { UnsafeCell::new(Pools { objects: Vec::new(), begins: Vec::new() }) };
 }

@@ -9,6 +9,7 @@ use std::{
     collections::BTreeMap,
     ffi::{CStr, c_char},
     fmt,
+    slice::IterMut,
     sync::{Mutex, PoisonError},
 };
 
@@ -57,23 +58,23 @@ impl fmt::Display for Selector {
 struct Table {
     by_name: BTreeMap<&'static CStr, Selector>,
     /// What is left of the newest block.
-    free: &'static mut [Name],
+    free: Option<IterMut<'static, Name>>,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table { by_name: BTreeMap::new(), free: &mut [] });
+static TABLE: Mutex<Table> = Mutex::new(Table { by_name: BTreeMap::new(), free: None });
 
 impl Table {
     fn of(&mut self, name: &CStr) -> Selector {
         if let Some(known) = self.by_name.get(name) {
             return *known;
         }
-        if self.free.is_empty() {
-            self.free = Vec::leak((0..BLOCK).map(|_| Name { name: c"" }).collect());
-        }
         let name: &'static CStr = Box::leak(name.to_owned().into_boxed_c_str());
-        let free = std::mem::take(&mut self.free);
-        let (first, rest) = free.split_first_mut().expect("a block holds more than one selector");
-        self.free = rest;
+        let first = self.free.as_mut().and_then(Iterator::next).unwrap_or_else(|| {
+            let mut block = Vec::leak((0..BLOCK).map(|_| Name { name: c"" }).collect()).iter_mut();
+            let first = block.next().expect("a block holds more than one selector");
+            self.free = Some(block);
+            first
+        });
         first.name = name;
         let selector = Selector(first);
         self.by_name.insert(name, selector);

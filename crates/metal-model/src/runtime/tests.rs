@@ -139,18 +139,20 @@ fn a_defined_class_answers_messages_and_its_variables_are_dropped_with_it() {
 
 #[test]
 fn a_class_below_calls_the_one_above_and_the_root_class_tells_them_apart() {
-    let cls = Doubler::class();
-    assert!(ptr::eq(cls.superclass().unwrap(), Counter::class()));
-    // SAFETY: the class has this method, and `init` makes it whole.
-    let doubler: Retained<Doubler> = unsafe { msg_send![cls, new] };
-    let (one, two) = (doubler.sum(1), doubler.sum(2));
-    assert_eq!((one, two), (7, 16));
-    assert!(cls.responds_to(sel!(add:)) && cls.responds_to(sel!(twin)) && !cls.responds_to(sel!(subtract:)));
-    let object = NSObject::new();
-    assert!(object.isKindOfClass(NSObject::class()) && !object.isKindOfClass(cls));
-    assert!(object.isEqual(Some(&object)) && !object.isEqual(Some(&NSObject::new())));
-    assert!(format!("{object:?}").starts_with("<NSObject: 0x"), "{object:?}");
-    assert!(AnyClass::get(c"RigTestDoubler").is_some() && AnyClass::get(c"RigNoSuchClass").is_none());
+    autoreleasepool(|_| {
+        let cls = Doubler::class();
+        assert!(ptr::eq(cls.superclass().unwrap(), Counter::class()));
+        // SAFETY: the class has this method, and `init` makes it whole.
+        let doubler: Retained<Doubler> = unsafe { msg_send![cls, new] };
+        let (one, two) = (doubler.sum(1), doubler.sum(2));
+        assert_eq!((one, two), (7, 16));
+        assert!(cls.responds_to(sel!(add:)) && cls.responds_to(sel!(twin)) && !cls.responds_to(sel!(subtract:)));
+        let object = NSObject::new();
+        assert!(object.isKindOfClass(NSObject::class()) && !object.isKindOfClass(cls));
+        assert!(object.isEqual(Some(&object)) && !object.isEqual(Some(&NSObject::new())));
+        assert!(format!("{object:?}").starts_with("<NSObject: 0x"), "{object:?}");
+        assert!(AnyClass::get(c"RigTestDoubler").is_some() && AnyClass::get(c"RigNoSuchClass").is_none());
+    });
 }
 
 #[test]
@@ -269,14 +271,16 @@ fn dispatch_data_gives_its_bytes_and_calls_its_destructor() {
 
 #[test]
 fn an_exception_is_caught_with_its_name_and_reason_and_a_panic_passes() {
-    let caught = exception::catch(|| exception::raise("RigName", "the reason")).map(|_: ()| ());
-    let caught = NSException::from_exception(caught.unwrap_err().unwrap()).unwrap();
-    // SAFETY: an `NSException` has this method.
-    let name: Retained<NSString> = unsafe { msg_send![&caught, name] };
-    assert_eq!((name.to_string(), caught.reason().unwrap().to_string()), ("RigName".into(), "the reason".into()));
-    assert_eq!(exception::catch(|| 5).unwrap(), 5);
-    let panic = std::panic::catch_unwind(|| exception::catch(|| panic!("a panic")).map(|_: ()| ()));
-    assert_eq!(panic.unwrap_err().downcast_ref::<&str>(), Some(&"a panic"));
+    autoreleasepool(|_| {
+        let caught = exception::catch(|| exception::raise("RigName", "the reason")).map(|_: ()| ());
+        let caught = NSException::from_exception(caught.unwrap_err().unwrap()).unwrap();
+        // SAFETY: an `NSException` has this method.
+        let name: Retained<NSString> = unsafe { msg_send![&caught, name] };
+        assert_eq!((name.to_string(), caught.reason().unwrap().to_string()), ("RigName".into(), "the reason".into()));
+        assert_eq!(exception::catch(|| 5).unwrap(), 5);
+        let panic = std::panic::catch_unwind(|| exception::catch(|| panic!("a panic")).map(|_: ()| ()));
+        assert_eq!(panic.unwrap_err().downcast_ref::<&str>(), Some(&"a panic"));
+    });
 }
 
 #[test]
@@ -291,17 +295,19 @@ fn a_panic_in_a_method_reaches_the_sender() {
 
 #[test]
 fn a_message_that_no_method_answers_throws() {
-    let object = AssertUnwindSafe(NSObject::new());
-    let caught = exception::catch(|| {
-        let copied: *mut AnyObject = {
-            // SAFETY: it throws, since the class has no `copyWithZone:`.
-            unsafe { msg_send![&**object, copy] }
-        };
-        assert!(copied.is_null());
+    autoreleasepool(|_| {
+        let object = AssertUnwindSafe(NSObject::new());
+        let caught = exception::catch(|| {
+            let copied: *mut AnyObject = {
+                // SAFETY: it throws, since the class has no `copyWithZone:`.
+                unsafe { msg_send![&**object, copy] }
+            };
+            assert!(copied.is_null());
+        });
+        let text = caught.unwrap_err().unwrap().to_string();
+        let pointer = Retained::as_ptr(&object);
+        assert_eq!(text, format!("-[NSObject copyWithZone:]: unrecognized selector sent to instance {pointer:p}"));
     });
-    let text = caught.unwrap_err().unwrap().to_string();
-    let pointer = Retained::as_ptr(&object);
-    assert_eq!(text, format!("-[NSObject copyWithZone:]: unrecognized selector sent to instance {pointer:p}"));
 }
 
 #[test]

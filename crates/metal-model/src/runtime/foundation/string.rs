@@ -233,7 +233,7 @@ fn define_constant() {
     });
 }
 
-/// Defines the strings that Foundation exports: each a symbol that holds the address of a constant.
+/// Defines the strings that Foundation and Metal export: each a symbol that holds the address of a constant.
 macro_rules! constants {
     ($($name:ident),*) => {$(
         #[unsafe(no_mangle)]
@@ -266,7 +266,9 @@ constants!(
     NSRangeException,
     NSInvalidArgumentException,
     NSInternalInconsistencyException,
-    NSMallocException
+    NSMallocException,
+    MTLCommandBufferErrorDomain,
+    MTLLibraryErrorDomain
 );
 
 #[cfg(test)]

@@ -53,10 +53,12 @@ fn more_objects_than_an_enumeration_asks_for_at_once_all_come() {
 
 #[test]
 fn an_index_beyond_an_array_throws() {
-    let array = AssertUnwindSafe(NSArray::from_retained_slice(&strings(&["a"])));
-    let caught = exception::catch(|| array.objectAtIndex(1)).unwrap_err().unwrap();
-    let caught = NSException::from_exception(caught).unwrap();
-    assert!(format!("{caught:?}").contains("NSRangeException"), "{caught:?}");
+    autoreleasepool(|_| {
+        let array = AssertUnwindSafe(NSArray::from_retained_slice(&strings(&["a"])));
+        let caught = exception::catch(|| array.objectAtIndex(1)).unwrap_err().unwrap();
+        let caught = NSException::from_exception(caught).unwrap();
+        assert!(format!("{caught:?}").contains("NSRangeException"), "{caught:?}");
+    });
 }
 
 #[test]
@@ -110,34 +112,38 @@ fn a_dictionary_finds_by_equal_keys_that_it_has_copied() {
 
 #[test]
 fn an_error_says_where_what_and_why() {
-    let error = foundation::error("RigDomain", -3, "no room");
-    assert_eq!(
-        (error.domain().to_string(), error.code(), error.to_string()),
-        ("RigDomain".into(), -3, "no room".into())
-    );
-    assert_eq!(error.userInfo().count(), 0);
-    let plain = NSError::new(7, &NSString::from_str("Other"));
-    assert!(plain.to_string().ends_with("(Other error 7.)"), "{plain}");
-    let words = NSString::from_str("in words");
-    let key = NSError::NSLocalizedDescriptionKey();
-    let info = NSDictionary::from_slices(&[key], &[&**words as &AnyObject]);
-    // SAFETY: the value under this key is a string.
-    let told = unsafe { NSError::initWithDomain_code_userInfo(NSError::alloc(), key, 1, Some(&info)) };
-    assert_eq!(told.localizedDescription(), words);
-    assert_eq!(told.domain().to_string(), "NSLocalizedDescriptionKey");
-    assert_eq!(live::references(key), usize::MAX, "a constant has no count");
+    autoreleasepool(|_| {
+        let error = foundation::error("RigDomain", -3, "no room");
+        assert_eq!(
+            (error.domain().to_string(), error.code(), error.to_string()),
+            ("RigDomain".into(), -3, "no room".into())
+        );
+        assert_eq!(error.userInfo().count(), 0);
+        let plain = NSError::new(7, &NSString::from_str("Other"));
+        assert!(plain.to_string().ends_with("(Other error 7.)"), "{plain}");
+        let words = NSString::from_str("in words");
+        let key = NSError::NSLocalizedDescriptionKey();
+        let info = NSDictionary::from_slices(&[key], &[&**words as &AnyObject]);
+        // SAFETY: the value under this key is a string.
+        let told = unsafe { NSError::initWithDomain_code_userInfo(NSError::alloc(), key, 1, Some(&info)) };
+        assert_eq!(told.localizedDescription(), words);
+        assert_eq!(told.domain().to_string(), "NSLocalizedDescriptionKey");
+        assert_eq!(live::references(key), usize::MAX, "a constant has no count");
+    });
 }
 
 #[test]
 fn the_process_tells_the_version_it_was_told() {
-    let at_least = |major, minor| {
-        let least = NSOperatingSystemVersion { majorVersion: major, minorVersion: minor, patchVersion: 0 };
-        NSProcessInfo::processInfo().isOperatingSystemAtLeastVersion(least)
-    };
-    foundation::version_comes_from(|| [14, 6, 1]);
-    assert!(at_least(14, 6) && at_least(13, 9) && !at_least(14, 7) && !at_least(15, 0));
-    foundation::version_comes_from(|| [15, 0, 0]);
-    let version = NSProcessInfo::processInfo().operatingSystemVersion();
-    assert_eq!((version.majorVersion, version.minorVersion, version.patchVersion), (15, 0, 0));
-    assert!(NSProcessInfo::processInfo().isKindOfClass(objc2::class!(NSProcessInfo)));
+    autoreleasepool(|_| {
+        let at_least = |major, minor| {
+            let least = NSOperatingSystemVersion { majorVersion: major, minorVersion: minor, patchVersion: 0 };
+            NSProcessInfo::processInfo().isOperatingSystemAtLeastVersion(least)
+        };
+        foundation::version_comes_from(|| [14, 6, 1]);
+        assert!(at_least(14, 6) && at_least(13, 9) && !at_least(14, 7) && !at_least(15, 0));
+        foundation::version_comes_from(|| [15, 0, 0]);
+        let version = NSProcessInfo::processInfo().operatingSystemVersion();
+        assert_eq!((version.majorVersion, version.minorVersion, version.patchVersion), (15, 0, 0));
+        assert!(NSProcessInfo::processInfo().isKindOfClass(objc2::class!(NSProcessInfo)));
+    });
 }

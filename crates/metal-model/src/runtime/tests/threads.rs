@@ -9,7 +9,7 @@ use std::{
 };
 
 use objc2::{
-    ClassType, Message, msg_send,
+    ClassType, Message, ffi, msg_send,
     rc::{Retained, Weak, autoreleasepool},
     runtime::{ClassBuilder, Imp, MessageReceiver, NSObject, Sel},
     sel,
@@ -17,7 +17,7 @@ use objc2::{
 use objc2_foundation::{NSArray, NSDictionary, NSError, NSMutableArray, NSString};
 
 use super::{Counter, misuse::in_a_child};
-use crate::live::{Snapshot, Tag};
+use crate::live::{self, Snapshot, Tag};
 
 const THREADS: usize = 8;
 
@@ -171,17 +171,36 @@ fn a_weak_reference_gives_the_whole_object_or_none_while_it_is_freed() {
 }
 
 #[test]
+fn a_pool_that_does_not_end_before_its_thread_leaks_what_it_holds() {
+    in_a_child("threads::a_pool_that_does_not_end_before_its_thread_leaks_what_it_holds", || {
+        let leaving = thread::spawn(|| {
+            // SAFETY: the pool does not end: that is what is tested.
+            unsafe { ffi::objc_autoreleasePoolPush() };
+            Retained::autorelease_ptr(NSObject::new()).expose_provenance()
+        });
+        let leaked: *mut NSObject = std::ptr::with_exposed_provenance_mut(leaving.join().unwrap());
+        assert_eq!(live::unpooled(), 1);
+        assert_eq!(live::objects(), [("NSObject".to_owned(), 1)].into());
+        // SAFETY: the leaked reference is this test's, and ends here.
+        drop(unsafe { Retained::from_raw(leaked) });
+    });
+}
+
+#[test]
 fn a_snapshot_tells_what_has_come_since() {
     in_a_child("threads::a_snapshot_tells_what_has_come_since", || {
         let _warm = (NSObject::new(), NSString::from_str("x"), block2::RcBlock::new(|| {}));
         let before = Snapshot::take();
         let kept = (NSObject::new(), NSString::from_str("y"));
         let block = block2::RcBlock::new(|| {});
-        let _ = Retained::autorelease_ptr(NSObject::new());
+        let leaked = Retained::autorelease_ptr(NSObject::new());
         let change = before.since();
         let expected = [("NSObject", 2), ("NSString", 1), ("(blocks)", 1), ("(autoreleased without a pool)", 1)];
         assert_eq!(change, expected.map(|(name, count)| (name.to_owned(), count)).into());
         drop((kept, block));
         assert_eq!(before.since().len(), 2, "the leaked object, and that it leaked");
+        // SAFETY: the leaked reference is this test's, and ends here.
+        drop(unsafe { Retained::from_raw(leaked) });
+        assert_eq!(before.since().len(), 1, "that it leaked");
     });
 }
