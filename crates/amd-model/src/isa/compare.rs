@@ -1,4 +1,4 @@
-//! VOPC: comparisons in each lane, to a mask of lanes (v_cmp) or to exec (v_cmpx).
+//! Comparisons in each lane (VOPC), to a mask of lanes (v_cmp) or to exec (v_cmpx).
 
 use super::LANES;
 use super::float::signals;

@@ -144,7 +144,7 @@ pub(super) struct Inst {
     pub exchange: Exchange,
     /// The words.
     pub words: [u32; 3],
-    /// VOPD: the second instruction.
+    /// The second instruction of VOPD.
     pub second: Option<Box<Inst>>,
 }
 
