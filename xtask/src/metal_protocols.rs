@@ -100,6 +100,10 @@ fn declarations(text: &str, macros: bool) -> Declarations {
             if let Some((name, of)) = rest.split_once('=') {
                 found.insert(name.trim().to_owned(), squeezed(&of.replace("block2::", "")));
             }
+        } else if let Some(rest) = line.strip_prefix("pub static ") {
+            if let Some((name, of)) = rest.trim_end_matches(';').split_once(": ") {
+                found.insert(name.to_owned(), squeezed(of));
+            }
         } else if let Some(rest) = line.strip_prefix("impl ") {
             rest.split([':', '{']).next().unwrap_or(rest).trim().clone_into(&mut owner);
         } else if line == "bitflags::bitflags! {" || line == "extern_methods!(" {

@@ -30,3 +30,8 @@ mod queue;
 pub mod live;
 #[expect(unsafe_code, reason = "it is the Objective-C runtime: C functions over raw pointers")]
 pub mod runtime;
+
+/// The examples of the README are compiled, and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -40,6 +40,9 @@ pub(crate) use self::courier::{guarded, spawn};
 use self::{courier::Courier, work::Work};
 use crate::{machine::Machine, metal::SetState};
 
+/// Residency sets of a queue, or of a command buffer, at most: Apple's documentation of `addResidencySet:`.
+pub(crate) const SETS: usize = 32;
+
 /// A command queue, without its object.
 pub(crate) struct Queue {
     pub(crate) machine: Machine,
@@ -115,11 +118,14 @@ impl Queue {
         self.state.lock().sets.clone()
     }
 
-    pub(crate) fn add_set(&self, set: &Arc<SetState>) {
+    /// Adds a set, unless the queue has as many as it may.
+    pub(crate) fn add_set(&self, set: &Arc<SetState>) -> bool {
         let mut state = self.state.lock();
-        if !state.sets.iter().any(|other| Arc::ptr_eq(other, set)) {
+        let fits = state.sets.len() < SETS;
+        if fits && !state.sets.iter().any(|other| Arc::ptr_eq(other, set)) {
             state.sets.push(set.clone());
         }
+        fits
     }
 
     pub(crate) fn remove_set(&self, set: &Arc<SetState>) {

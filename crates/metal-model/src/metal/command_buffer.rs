@@ -23,7 +23,10 @@ use crate::{
         CFTimeInterval, MTLBlitCommandEncoder, MTLCommandBuffer, MTLCommandBufferErrorOption, MTLCommandBufferHandler,
         MTLCommandBufferStatus, MTLCommandQueue, MTLComputeCommandEncoder, MTLDevice, MTLDispatchType,
     },
-    queue::work::{Handler, Running, Work},
+    queue::{
+        SETS,
+        work::{Handler, Running, Work},
+    },
 };
 
 /// What a command buffer's object holds.
@@ -275,9 +278,14 @@ impl CommandBuffer {
             self.machine().violate(call, "the command buffer is committed already");
             return;
         }
-        if let Some(set) = set_of(self.machine(), call, set) {
-            self.ivars().work.state.lock().sets.push(set);
+        let Some(set) = set_of(self.machine(), call, set) else { return };
+        let mut state = self.ivars().work.state.lock();
+        if state.sets.len() < SETS {
+            state.sets.push(set);
+            return;
         }
+        drop(state);
+        self.machine().violate(call, format!("a command buffer has {SETS} residency sets at most"));
     }
 }
 

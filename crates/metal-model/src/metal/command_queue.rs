@@ -18,7 +18,7 @@ use super::{
 use crate::{
     machine::{Machine, What},
     protocol::{MTLCommandBuffer, MTLCommandQueue, MTLDevice},
-    queue::Queue,
+    queue::{Queue, SETS},
 };
 
 /// What a queue's object holds.
@@ -119,8 +119,9 @@ impl CommandQueue {
     }
 
     fn add(&self, call: &'static str, set: &AnyObject) {
-        if let Some(set) = set_of(self.machine(), call, set) {
-            self.queue().add_set(&set);
+        let added = set_of(self.machine(), call, set).is_none_or(|set| self.queue().add_set(&set));
+        if !added {
+            self.machine().violate(call, format!("a queue has {SETS} residency sets at most"));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Metal's numbers: enumerations, option sets and plain structs.
 
-use objc2_foundation::{NSInteger, NSUInteger};
+use objc2_foundation::{NSErrorDomain, NSInteger, NSUInteger};
 
 use super::{Encode, Encoding, RefEncode};
 
@@ -9,6 +9,11 @@ pub type MTLGPUAddress = u64;
 
 /// A time in seconds. objc2-core-foundation has it on Apple's systems.
 pub type CFTimeInterval = f64;
+
+unsafe extern "C" {
+    pub static MTLCommandBufferErrorDomain: &'static NSErrorDomain;
+    pub static MTLLibraryErrorDomain: &'static NSErrorDomain;
+}
 
 enumeration!(MTLGPUFamily(NSInteger) {
     Apple1 = 1001;

@@ -341,6 +341,20 @@ fn an_unretained_pipeline_that_goes_too_early_is_found() {
 }
 
 #[test]
+fn more_than_32_residency_sets_are_found() {
+    let said = violation(|program| {
+        let sets: Vec<_> = (0..33).map(|_| program.set()).collect();
+        sets.iter().for_each(|set| program.queue.addResidencySet(set));
+    });
+    assert!(said.contains("32 residency sets at most"), "{said}");
+    let said = violation(|program| {
+        let commands = program.queue.commandBuffer().unwrap();
+        (0..33).for_each(|_| commands.useResidencySet(&program.set()));
+    });
+    assert!(said.contains("32 residency sets at most"), "{said}");
+}
+
+#[test]
 fn residency_sets_need_macos_15() {
     let machine = on(Machine::builder().macos(14, 6, 0).record(), |program| drop(program.set()));
     assert!(machine.violations()[0].why.contains("from version 15 on"));
