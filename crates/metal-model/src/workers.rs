@@ -6,20 +6,32 @@
 //! # Invariants
 //!
 //! 1. A job is in the queue while it may have groups that no worker has taken.
-//! 2. A job is finished once it has no groups left to take and no worker runs any of it.
+//! 2. A job is finished once its groups are all taken, or given up, and no worker runs any of it.
+//! 3. A worker is sent the signal of `stop` only while its thread lives.
+
+#[expect(unsafe_code, reason = "a signal and its handler")]
+mod stop;
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use crate::fiber::Runner;
+use stop::Target;
+
+/// How long a worker that was told to stop has until it is told again: it may have been between two kernels.
+const REMINDER: Duration = Duration::from_millis(20);
 
 /// A dispatch as the workers see it.
 pub(crate) trait Work: Send + Sync {
     /// Runs groups until none is left to take.
     fn run(&self, worker: &mut Worker);
+
+    /// Lets no more groups be taken, and those that run be left behind when their workers get the signal.
+    fn give_up(&self);
 }
 
 /// What a worker's thread owns.
@@ -34,9 +46,22 @@ pub(crate) struct Worker {
 
 struct Job {
     work: Arc<dyn Work>,
-    /// Workers that run it, and whether its groups are all taken.
-    state: Mutex<(usize, bool)>,
+    state: Mutex<State>,
     finished: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The workers that run it.
+    running: Vec<Target>,
+    /// Whether its groups are all taken.
+    taken: bool,
+}
+
+impl State {
+    fn is_finished(&self) -> bool {
+        self.taken && self.running.is_empty()
+    }
 }
 
 #[derive(Default)]
@@ -54,6 +79,7 @@ struct Shared {
 struct Pool {
     shared: Arc<Shared>,
     threads: Vec<thread::JoinHandle<()>>,
+    patience: Option<Duration>,
 }
 
 /// A pool of threads that run the groups of dispatches. A clone is another handle to the same pool.
@@ -72,6 +98,23 @@ impl Workers {
     /// The system refuses a thread.
     #[must_use]
     pub fn new(threads: usize) -> Self {
+        Self::make(threads, None)
+    }
+
+    /// A pool whose dispatches may take so long, each from its start to its end: one that takes longer is abandoned with
+    /// a timeout. Threads that run its kernels are stopped by the signal `SIGURG`, which this process must leave to this
+    /// crate.
+    ///
+    /// # Panics
+    ///
+    /// The system refuses a thread.
+    #[must_use]
+    pub fn with_patience(threads: usize, patience: Duration) -> Self {
+        stop::install();
+        Self::make(threads, Some(patience))
+    }
+
+    fn make(threads: usize, patience: Option<Duration>) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let shared = Arc::new(Shared::default());
         let threads = (0..threads.max(1))
@@ -82,7 +125,7 @@ impl Workers {
                 builder.spawn(move || serve(&shared, id)).expect("the system gives a thread")
             })
             .collect();
-        Self(Arc::new(Pool { shared, threads }))
+        Self(Arc::new(Pool { shared, threads, patience }))
     }
 
     /// How many threads it has.
@@ -93,16 +136,47 @@ impl Workers {
 
     /// Runs work on as many threads of the pool as wanted, and waits until it is finished.
     pub(crate) fn run(&self, work: Arc<dyn Work>, wanted: u64) {
-        let job = Arc::new(Job { work, state: Mutex::new((0, false)), finished: Condvar::new() });
+        let job = Arc::new(Job { work, state: Mutex::default(), finished: Condvar::new() });
         lock(&self.0.shared.queue).jobs.push_back(Arc::clone(&job));
         if wanted < self.threads() as u64 {
             (0..wanted).for_each(|_| self.0.shared.arrived.notify_one());
         } else {
             self.0.shared.arrived.notify_all();
         }
-        let state = lock(&job.state);
-        let done = job.finished.wait_while(state, |(running, taken)| *running > 0 || !*taken);
+        let mut state = lock(&job.state);
+        if let Some(patience) = self.0.patience {
+            state = self.wait_at_most(&job, state, patience);
+        }
+        let done = job.finished.wait_while(state, |state| !state.is_finished());
         drop(done.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits until the job is finished; gives it up when patience is over.
+    fn wait_at_most<'a>(
+        &self,
+        job: &'a Arc<Job>,
+        state: MutexGuard<'a, State>,
+        patience: Duration,
+    ) -> MutexGuard<'a, State> {
+        let wait = |state, time| {
+            let waited = job.finished.wait_timeout_while(state, time, |state: &mut State| !state.is_finished());
+            waited.unwrap_or_else(PoisonError::into_inner).0
+        };
+        let mut state = wait(state, patience);
+        if state.is_finished() {
+            return state;
+        }
+        drop(state);
+        job.work.give_up();
+        // No worker needs to take it any more.
+        lock(&self.0.shared.queue).jobs.retain(|other| !Arc::ptr_eq(other, job));
+        state = lock(&job.state);
+        state.taken = true;
+        while !state.is_finished() {
+            state.running.iter().for_each(Target::stop);
+            state = wait(state, REMINDER);
+        }
+        state
     }
 }
 
@@ -127,26 +201,25 @@ impl Drop for Pool {
 }
 
 /// The next job, counted as run by one more worker.
-fn next(shared: &Shared) -> Option<Arc<Job>> {
+fn next(shared: &Shared, target: Target) -> Option<Arc<Job>> {
     let queue = lock(&shared.queue);
     let waited = shared.arrived.wait_while(queue, |queue| queue.jobs.is_empty() && !queue.stop);
     let queue = waited.unwrap_or_else(PoisonError::into_inner);
     let job = queue.jobs.front().cloned()?;
-    lock(&job.state).0 += 1;
+    lock(&job.state).running.push(target);
     Some(job)
 }
 
 fn serve(shared: &Shared, id: u64) {
+    let target = Target::this_thread();
     let mut worker = Worker { id, runner: Runner::new(), threadgroup: Vec::new() };
-    while let Some(job) = next(shared) {
+    while let Some(job) = next(shared, target) {
         job.work.run(&mut worker);
-        let mut queue = lock(&shared.queue);
-        queue.jobs.retain(|other| !Arc::ptr_eq(other, &job));
-        drop(queue);
+        lock(&shared.queue).jobs.retain(|other| !Arc::ptr_eq(other, &job));
         let mut state = lock(&job.state);
-        state.1 = true;
-        state.0 -= 1;
-        if state.0 == 0 {
+        state.taken = true;
+        state.running.retain(|other| *other != target);
+        if state.is_finished() {
             job.finished.notify_all();
         }
     }

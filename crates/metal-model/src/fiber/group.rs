@@ -380,6 +380,16 @@ pub(crate) extern "C" fn exchange(
     simdgroup.active
 }
 
+/// Whether this code runs on a fiber of a runner, whose worker waits to be entered again.
+pub(crate) fn is_entered() -> bool {
+    let here = 0_u8;
+    let runner = RUNNER.get();
+    // SAFETY: a runner is set while it lives; where this code runs on its fiber, or interrupts the code that enters one,
+    // its fibers are not changed.
+    let runner = unsafe { runner.as_ref() };
+    runner.is_some_and(|runner| runner.fibers[runner.current].stack.holds((&raw const here).addr()))
+}
+
 /// Leaves the running fiber for good: its group is abandoned.
 pub(crate) fn abandon() -> ! {
     let runner = RUNNER.get();
@@ -411,7 +421,7 @@ impl Runner {
     /// Runs work on a fiber, so that it can be abandoned: it must hold nothing then that needs to be dropped.
     pub(crate) fn run_alone(&mut self, work: &mut dyn FnMut()) -> Result<Ended, String> {
         self.provide(1)?;
-        self.ended = Ended::Done;
+        (self.ended, self.current) = (Ended::Done, 0);
         let mut work = Alone { work };
         let to = self.fibers[0].stack.prepare(alone, (&raw mut work).cast());
         let this = ptr::from_mut(self);

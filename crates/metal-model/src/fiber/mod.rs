@@ -8,5 +8,5 @@ mod group;
 #[expect(unsafe_code, reason = "switches stacks")]
 mod stack;
 
-pub(crate) use group::{Code, Ended, GroupEntry, Proof, Runner, ThreadEntry, abandon, barrier, exchange};
+pub(crate) use group::{Code, Ended, GroupEntry, Proof, Runner, ThreadEntry, abandon, barrier, exchange, is_entered};
 pub(crate) use stack::{Stack, StackPointer, enter, leave};

@@ -49,6 +49,11 @@ impl Stack {
         Ok(stack)
     }
 
+    /// Whether an address lies in it.
+    pub(crate) fn holds(&self, address: usize) -> bool {
+        (self.start.addr()..self.start.addr() + self.len).contains(&address)
+    }
+
     /// Makes the stack one that calls `entry` with `argument` when it is entered. What was on it is forgotten.
     pub(crate) fn prepare(&self, entry: Entry, argument: *mut c_void) -> StackPointer {
         // Down from the top: 16 bytes of padding, the address that the switch returns to, and the six registers that it

@@ -57,6 +57,8 @@ pub const VIOLATION_THREADGROUP: u32 = 3;
 pub const VIOLATION_PRIVATE: u32 = 4;
 /// `__builtin_trap` and the like.
 pub const VIOLATION_TRAP: u32 = 5;
+/// The host stopped the kernel: it took too long.
+pub const VIOLATION_TIMEOUT: u32 = 6;
 
 /// What a dispatch is to all threads of the group that runs on one worker.
 #[derive(Clone, Copy, Debug)]

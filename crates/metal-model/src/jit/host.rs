@@ -3,8 +3,10 @@
 //! Machine code runs on a fiber of a worker. The worker sets what its kernel may reach before, and takes what was raised
 //! afterwards.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::abi;
 use crate::fiber;
@@ -44,33 +46,50 @@ pub(crate) struct Raised {
     pub(crate) range: (u64, u64),
 }
 
+/// No constant variables.
+const NO_TABLES: &[(u64, u64)] = &[];
+
 thread_local! {
     static REACH: Cell<*const Reach> = const { Cell::new(ptr::null()) };
-    static TABLES: RefCell<Vec<(u64, u64)>> = const { RefCell::new(Vec::new()) };
+    static TABLES: Cell<*const [(u64, u64)]> = const { Cell::new(NO_TABLES) };
+    static LATE: Cell<*const AtomicBool> = const { Cell::new(ptr::null()) };
     static RAISED: Cell<Option<Raised>> = const { Cell::new(None) };
 }
 
 /// Sets what machine code on this thread may reach, until the guard is dropped.
-pub(crate) struct Reaching<'a>(&'a Reach);
+pub(crate) struct Reaching<'a>(PhantomData<&'a Reach>);
 
 impl<'a> Reaching<'a> {
-    pub(crate) fn new(reach: &'a Reach, tables: &[(u64, u64)]) -> Self {
+    pub(crate) fn new(reach: &'a Reach, tables: &'a [(u64, u64)], late: &'a AtomicBool) -> Self {
         REACH.set(reach);
-        TABLES.with_borrow_mut(|all| tables.clone_into(all));
+        TABLES.set(tables);
+        LATE.set(late);
         RAISED.set(None);
-        Self(reach)
+        Self(PhantomData)
     }
 
     /// What was raised, if anything.
     pub(crate) fn raised(&self) -> Option<Raised> {
-        let _ = self.0;
         RAISED.take()
+    }
+}
+
+/// Leaves the kernel that runs on this thread, if it is late. Called by a signal's handler, on any of the thread's stacks.
+pub(crate) fn stop_if_late() {
+    let late = LATE.get();
+    // SAFETY: `Reaching` borrows what it sets for as long as it is set.
+    let late = unsafe { late.as_ref() }.is_some_and(|late| late.load(Ordering::Relaxed));
+    if late && fiber::is_entered() {
+        let access = MemoryAccess::Read;
+        raise(Raised { kind: abi::VIOLATION_TIMEOUT, address: 0, size: 0, access, range: (0, 0) });
     }
 }
 
 impl Drop for Reaching<'_> {
     fn drop(&mut self) {
         REACH.set(ptr::null());
+        TABLES.set(NO_TABLES);
+        LATE.set(ptr::null());
     }
 }
 
@@ -78,7 +97,9 @@ fn range(address: u64) -> Option<(u64, u64)> {
     let reach = REACH.get();
     // SAFETY: `Reaching` borrows what it sets for as long as it is set.
     let reach = unsafe { reach.as_ref() }?;
-    TABLES.with_borrow(|tables| reach.range(address, tables))
+    // SAFETY: as above.
+    let tables = unsafe { &*TABLES.get() };
+    reach.range(address, tables)
 }
 
 fn ending(address: u64) -> Option<(u64, u64)> {

@@ -174,6 +174,7 @@ impl Inner {
             abi::VIOLATION_MISALIGNED => Violation::MisalignedAccess { kernel, address, size },
             abi::VIOLATION_THREADGROUP => Violation::ThreadgroupBounds { kernel, address, size },
             abi::VIOLATION_PRIVATE => Violation::PrivateBounds { kernel, address, size },
+            abi::VIOLATION_TIMEOUT => Violation::Timeout { kernel },
             abi::VIOLATION_TRAP => Violation::Trap { kernel },
             _ => Violation::NotResident { kernel, address, size, access },
         }
@@ -202,6 +203,7 @@ pub(super) fn dispatch(kernel: &Arc<Inner>, dispatch: &Dispatch<'_>, workers: &W
         // Small enough for all to end at about the same time, large enough to seldom meet.
         chunk: (total / (workers.threads() as u64 * 16)).clamp(1, 1024),
         stop: AtomicBool::new(false),
+        late: AtomicBool::new(false),
         violation: Mutex::new(None),
     });
     workers.run(run.clone(), total.div_ceil(run.chunk));
@@ -238,6 +240,8 @@ struct Run {
     total: u64,
     chunk: u64,
     stop: AtomicBool,
+    /// Whether the dispatch took too long: kernels that run are left behind.
+    late: AtomicBool,
     violation: Mutex<Option<Violation>>,
 }
 
@@ -360,6 +364,11 @@ impl Run {
 }
 
 impl Work for Run {
+    fn give_up(&self) {
+        self.late.store(true, Ordering::Relaxed);
+        self.fail(Violation::Timeout { kernel: self.kernel.name.clone() });
+    }
+
     fn run(&self, worker: &mut Worker) {
         if !self.has_more() {
             return;
@@ -370,7 +379,7 @@ impl Work for Run {
         };
         let mut storage = std::mem::take(&mut worker.threadgroup);
         let mut context = self.context(&mut storage);
-        let reaching = Reaching::new(&self.reach, &instance.tables);
+        let reaching = Reaching::new(&self.reach, &instance.tables, &self.late);
         let _flushing = Flushing::new(self.kernel.compiled.flush_denormals);
         match instance.entry {
             Entry::Loop(checked, proved) => self.run_loop((checked, proved), &mut context, worker, &reaching),

@@ -618,3 +618,46 @@ fn residency_holds_what_lies_within_one_range() {
     assert!(held.iter().all(|&(address, len)| resident.contains(address, len)));
     assert!(not.iter().all(|&(address, len)| !resident.contains(address, len)));
 }
+
+/// Waits until a word that nobody sets is one; threads meet first, or do not.
+fn endless(meets: bool) -> String {
+    let meet = if meets { "call void @air.wg.barrier(i32 2, i32 1)" } else { "" };
+    module(
+        if meets { "declare void @air.wg.barrier(i32, i32)" } else { "" },
+        "ptr addrspace(1) %0, i32 %1",
+        &format!(
+            "  {meet}
+  br label %3
+3:
+  %4 = load atomic volatile i32, ptr addrspace(1) %0 monotonic, align 4
+  %5 = icmp eq i32 %4, 1
+  br i1 %5, label %6, label %3
+6:
+  ret void"
+        ),
+        &[buffer(0, 0, 1, 4), thread_in_grid(1)],
+    )
+}
+
+/// Promise M67.
+#[test]
+fn a_kernel_that_does_not_end_times_out_and_its_workers_go_on() {
+    let workers = Workers::with_patience(2, std::time::Duration::from_millis(50));
+    let halve = kernel("k", &halve());
+    for meets in [false, true] {
+        let endless = kernel("k", &endless(meets));
+        for _ in 0..3 {
+            let mut word = Memory(vec![0_u32; 1]);
+            let resident = Residency::default();
+            let buffers = fixture::slots(&[word.bound()]);
+            let dispatch = Dispatch { buffers: &buffers, ..dispatch([64, 1, 1], [8, 1, 1], &resident) };
+            let failed = endless.dispatch(&dispatch, &workers).unwrap_err();
+            assert_eq!(failed, Violation::Timeout { kernel: "k".to_owned() });
+            let mut number = Memory(vec![8_f32]);
+            let buffers = fixture::slots(&[number.bound()]);
+            let dispatch = Dispatch { buffers: &buffers, groups: [1; 3], threads: [1; 3], ..dispatch };
+            halve.dispatch(&dispatch, &workers).unwrap();
+            assert_eq!(number.get(0), 4.0);
+        }
+    }
+}
