@@ -247,3 +247,7 @@ impl Amd {
         Submitted::Committed
     }
 }
+
+#[cfg(all(test, unix, feature = "model"))]
+#[path = "work_tests.rs"]
+mod tests;

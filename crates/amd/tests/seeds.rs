@@ -10,22 +10,30 @@ use rig::{Buffer, Device, Memory, Submission, write};
 use rig_amd_model::Machine;
 use rig_conformance::suite;
 
-/// The groups of the suite that a seed goes through: those whose outcome hangs on the order of work. The others take long, or
-/// are about the host alone.
-const GROUPS: [&str; 5] = ["launches::", "order::", "memory::", "direct::", "sharing::"];
-
-/// Promises A05, A13, E18: the suite under many seeds.
-#[test]
-fn the_suites_cases_of_order_pass_under_every_seed() {
+/// Runs the cases of some groups of the suite under many seeds.
+fn under_seeds(groups: &[&str]) {
     for seed in machine::first_seed()..machine::first_seed() + machine::seeds(1) {
         for (name, case) in suite::cases::<Machines>() {
-            if GROUPS.iter().any(|group| name.starts_with(group)) {
+            if groups.iter().any(|group| name.starts_with(group)) {
                 let start = std::time::Instant::now();
                 case(&Machines::new(seed));
                 println!("seed {seed}: {name}: {} ms", start.elapsed().as_millis());
             }
         }
     }
+}
+
+/// Promises A05, A13, E18. The groups of the suite whose outcome hangs most on the order of work; the others are in the next
+/// test, take long, or are about the host alone.
+#[test]
+fn the_suites_cases_of_order_pass_under_every_seed() {
+    under_seeds(&["launches::", "order::", "direct::", "stop::"]);
+}
+
+/// Promises A06, C09, E18.
+#[test]
+fn the_suites_cases_of_memory_that_is_shared_pass_under_every_seed() {
+    under_seeds(&["memory::", "sharing::", "failure::what_follows"]);
 }
 
 /// A generator of numbers, from a seed.

@@ -1,0 +1,111 @@
+//! Room and submit over random work: what the one counts is what the other takes.
+
+use std::sync::atomic::AtomicUsize;
+
+use rig_amd_model::Machine;
+use rig_edge::{Block, Copy, Driver, Launch, Location, Memory, Memset, Opener, Slot, Timeline, Wait, WordIndex};
+
+use super::*;
+use crate::code::Entry;
+
+const LARGE: usize = 1 << 20;
+
+/// The words of these devices.
+static TAKEN: AtomicUsize = AtomicUsize::new(1024);
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+fn device(machine: &Machine) -> Amd {
+    let index = WordIndex::new(TAKEN.fetch_add(1, Ordering::Relaxed));
+    crate::on(machine).gpu(0).make(Timeline::new(index)).unwrap()
+}
+
+fn slot(at: Location, offset: u64, len: u64) -> Slot {
+    Slot { device: at.device + offset, host: std::ptr::null_mut(), len, handle: at.handle, handle_offset: 0 }
+}
+
+/// Where the rings are written to.
+fn written(amd: &Amd) -> [u64; 3] {
+    let hot = amd.hot.lock();
+    let Hot { queues, .. } = hot.as_ref().unwrap();
+    [queues.compute.ring.write(), queues.copier.ring.write(), queues.arguments.ring.write()]
+}
+
+/// Where room counts that they will be.
+fn counted(amd: &Amd, parts: &[Part<Amd>], work: &Work<'_>) -> [u64; 3] {
+    let hot = amd.hot.lock();
+    let hot = hot.as_ref().unwrap();
+    let mut walk = Walk { line: hot.line, places: &amd.places, sink: Count::new(&hot.queues) };
+    walk.value(hot.flights.last() + 1, parts, work, |index| decided(&work.scratch[index]));
+    [walk.sink.compute, walk.sink.copier, walk.sink.arguments].map(|cursor| cursor.position)
+}
+
+/// Promise A04.
+#[test]
+fn room_counts_what_submit_takes_for_every_kind_of_work() {
+    let machine = Machine::builder().seed(1).build();
+    let amd = device(&machine);
+    let regions: Vec<_> = [Memory::Device, Memory::Device, Memory::Pinned]
+        .into_iter()
+        .map(|memory| amd.alloc(memory, 2 * LARGE).unwrap().unwrap())
+        .collect();
+    // No packet runs: the ring's bytes are what matters, and the kernel's address is none.
+    machine.hang(true);
+    let entries = [Entry::of_params(16, 1024, 0), Entry::of_params(4000, 64, 0)];
+    let mut random = Random(5);
+    for value in 1..400 {
+        let mut slots = Vec::new();
+        let (mut parts, mut blocks) = (Vec::new(), Vec::new());
+        for _ in 0..random.below(7) {
+            let len = [0, 1, 61, 4096, LARGE as u64, LARGE as u64 + 5][random.below(6) as usize];
+            let at = slots.len() as u32;
+            for region in [random.below(3), random.below(3)] {
+                let at = amd.locate(&regions[region as usize]);
+                slots.push(slot(at, random.below(3) * 16 + random.below(2), len));
+            }
+            let mut block = Block { groups: [1; 3], threads: [1; 3], group_bytes: 0, params_at: 0, params_len: 0 };
+            parts.push(match random.below(3) {
+                0 => {
+                    let entry = entries[random.below(2) as usize].clone();
+                    block.params_len = entry.params;
+                    Part::Launch(Launch { entry, refs: [].into() })
+                }
+                1 => Part::Copy(Copy { from: at, to: at + 1 }),
+                _ => Part::Memset(Memset { slot: at, byte: 3 }),
+            });
+            blocks.push(block);
+        }
+        let waits: Vec<Wait> =
+            (0..random.below(3)).map(|word| Wait { word: WordIndex::new(word as usize), value: 0 }).collect();
+        let params = [0; 4000];
+        let mut scratch = vec![[0; 4]; parts.len()];
+        let mut work = Work {
+            blocks: &blocks,
+            params: &params,
+            slots: &slots,
+            apart: false,
+            waits: &waits,
+            scratch: &mut scratch,
+            times: None,
+        };
+        // What would otherwise be counted and not taken.
+        amd.stale.store(true, Ordering::Relaxed);
+        match amd.room_for(&parts, &mut work) {
+            Room::Ok => {}
+            Room::Later => break,
+            other => panic!("{other:?}"),
+        }
+        let due = counted(&amd, &parts, &work);
+        assert_eq!(amd.take(value, &parts, &work), Submitted::Committed);
+        assert_eq!(written(&amd), due, "value {value}: {} parts", parts.len());
+        assert!(value > 20 || due[0] < 1 << 20);
+    }
+    drop(amd);
+}
