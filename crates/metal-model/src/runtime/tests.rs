@@ -158,13 +158,16 @@ fn a_class_below_calls_the_one_above_and_the_root_class_tells_them_apart() {
 #[test]
 fn an_autoreleased_object_lives_until_its_pool_ends() {
     let dropped = Arc::new(AtomicUsize::new(0));
+    let early = Arc::new(AtomicUsize::new(0));
     autoreleasepool(|_| {
+        let _ = Retained::autorelease_ptr(Counter::new(&early));
         autoreleasepool(|pool| {
             let counter = Counter::new(&dropped);
             // SAFETY: the reference does not leave the pool.
             let _ = unsafe { Retained::autorelease(counter, pool) };
             assert_eq!(dropped.load(Ordering::Relaxed), 0);
         });
+        assert_eq!(early.load(Ordering::Relaxed), 0, "the outer pool has not ended");
         assert_eq!(dropped.load(Ordering::Relaxed), 1, "the inner pool has ended");
         let counter = Counter::new(&dropped);
         // SAFETY: the class has this method. It autoreleases what it returns.
@@ -172,7 +175,7 @@ fn an_autoreleased_object_lives_until_its_pool_ends() {
         drop((twin, counter));
         assert_eq!(dropped.load(Ordering::Relaxed), 1, "the pool holds what the method returned");
     });
-    assert_eq!(dropped.load(Ordering::Relaxed), 2);
+    assert_eq!((dropped.load(Ordering::Relaxed), early.load(Ordering::Relaxed)), (2, 1));
 }
 
 #[test]
