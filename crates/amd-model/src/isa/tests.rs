@@ -6,5 +6,6 @@ mod kernels;
 mod kit;
 mod more;
 mod order;
+mod programs;
 mod single;
 mod text;

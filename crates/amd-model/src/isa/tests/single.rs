@@ -476,6 +476,10 @@ fn lanes_that_do_not_run_keep_their_registers_and_stay_out_of_masks() {
     assert!((0..LANES).all(|lane| wave.v[2][lane] == if lane < 16 { 0x5a5a_5a5a } else { 0xa5a5_a5a5 }));
     run(&mut wave, &encoded("v_cmp_eq_u32"));
     assert_eq!(wave.s[20], 0x0000_ffff);
+    wave.s[20] = 0;
+    // 0xa5a5a5a5 twice is a carry.
+    run(&mut wave, &encoded("v_add_co_u32"));
+    assert_eq!(wave.s[20], 0x0000_ffff);
     run(&mut wave, &encoded("v_cmpx_ne_u32"));
     assert_eq!(wave.exec(), 0);
 }
