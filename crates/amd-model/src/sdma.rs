@@ -210,11 +210,11 @@ impl Core {
                 zero("COPY count, bits 30 and 31", u64::from(words[1] >> 30))?;
                 zero("COPY parameters", u64::from(words[2]))?;
                 let (bytes, from, to) = (u64::from(words[1]) + 1, wide(words, 3), wide(words, 5));
+                self.space.covers(queue.gpu, from, bytes, Want::Read)?;
+                self.space.covers(queue.gpu, to, bytes, Want::Write)?;
                 if from < to + bytes && to < from + bytes {
                     return Err(field("COPY destination", to, "apart from the source"));
                 }
-                self.space.covers(queue.gpu, from, bytes, Want::Read)?;
-                self.space.covers(queue.gpu, to, bytes, Want::Write)?;
             }
             FILL => {
                 reserved(0x3fff_0000)?;
@@ -295,6 +295,7 @@ impl Core {
             }
             ATOMIC => {
                 self.sdma_unreleased(queue, wide(words, 1));
+                aligned("address", wide(words, 1), 4)?;
                 let old = self.word32(queue.gpu, wide(words, 1))?;
                 self.raise32(ids, wide(words, 1), old.wrapping_add(words[3]))?;
             }

@@ -5,6 +5,7 @@
 mod access;
 mod bounds;
 mod calls;
+mod garbage;
 mod kit;
 mod order;
 mod packets;

@@ -76,7 +76,7 @@ impl Core {
         let (gpu, id) = (queue.gpu, queue.id);
         let Processor::Aql(aql) = &mut queue.processor else { return Ok(()) };
         let flight = &mut aql.flights[place];
-        let total: u64 = flight.groups.iter().map(|&n| u64::from(n)).product();
+        let total = flight.groups.iter().fold(1u64, |total, &n| total.saturating_mul(u64::from(n)));
         let running = flight.running.len();
         let chosen = if flight.begun < total && running < GROUPS_MAX && (running == 0 || self.rng.below(2) == 0) {
             let group = WorkGroup::new(&flight.dispatch, group_at(flight.groups, flight.begun), self.rng.next());

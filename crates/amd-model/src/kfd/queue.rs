@@ -33,7 +33,7 @@ pub(super) fn create(machine: &Machine, value: &mut CreateQueue) -> Answer {
     if aql {
         areas(core, value)?;
         let areas = topology::areas();
-        let save = u64::from(value.ctx_save_restore_size + areas.debug).next_multiple_of(PAGE);
+        let save = (u64::from(value.ctx_save_restore_size) + u64::from(areas.debug)).next_multiple_of(PAGE);
         wants.push((QueueMemory::EndOfPipe, value.eop_buffer_address, value.eop_buffer_size));
         wants.push((QueueMemory::SaveArea, value.ctx_save_restore_address, save));
     }
