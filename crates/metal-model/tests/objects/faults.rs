@@ -184,6 +184,40 @@ fn a_pointer_reaches_only_what_is_resident() {
     assert!(!run_step(&removed, false), "a set that the queue has no more does not");
 }
 
+/// Commits one step while the machine holds it, changes the set, and answers whether the step then reached its number.
+fn reached_after(change: impl FnOnce(&Set, &Buffer)) -> bool {
+    let mut reached = false;
+    run(|program| {
+        let (step, sum) = (program.pipeline("step"), program.buffer(4));
+        let arguments = program.step_arguments(sum.gpuAddress(), 1);
+        let set = program.resident(&[]);
+        set.addAllocation(ProtocolObject::from_ref(&*sum));
+        let commands = program.queue.commandBuffer().unwrap();
+        let encoder = commands.computeCommandEncoder().unwrap();
+        encode_step(&encoder, &step, &arguments);
+        encoder.endEncoding();
+        program.machine.hold();
+        change(&set, &sum);
+        commands.commit();
+        set.commit();
+        program.machine.release();
+        commands.waitUntilCompleted();
+        reached = commands.error().is_none();
+    });
+    reached
+}
+
+#[test]
+fn what_is_resident_is_settled_by_the_commit_and_may_not_leave_before_the_work_is_done() {
+    assert!(reached_after(|set, _| set.commit()), "the addition was committed before the work");
+    assert!(!reached_after(|_, _| ()), "the addition was committed after the work");
+    let removed = |set: &Set, sum: &Buffer| {
+        set.commit();
+        set.removeAllocation(ProtocolObject::from_ref(&**sum));
+    };
+    assert!(!reached_after(removed), "the removal was committed before the work was done");
+}
+
 #[test]
 fn a_write_past_an_allocation_ends_the_command_buffer_and_names_the_kernel_and_the_address() {
     run(|program| {
