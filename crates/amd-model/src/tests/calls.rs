@@ -373,3 +373,79 @@ fn the_page_of_events_stays_until_the_process_ends() {
     assert_eq!(driver.free(page), Err(errno::EPERM));
     assert_eq!(field(&found(&driver)), "handle");
 }
+
+#[test]
+fn clocks_of_the_host_and_the_gpu_advance_together() {
+    let driver = driver();
+    let mut clocks = abi::GetClockCounters { gpu_id: driver.gpu_id, ..Default::default() };
+    driver.call(abi::BOTH, 0x05, &mut clocks).unwrap();
+    let (mut compute, mut copies, words) = (driver.aql(), driver.sdma(), driver.zeroed(4096, SHARED));
+    let mut stamp = release(words.va, 0);
+    stamp[2] = 3 << 29;
+    compute.push_buffer(&stamp);
+    let second = words.va + 8;
+    copies.push(&[13 | 2 << 8, second as u32, (second >> 32) as u32]);
+    compute.ring();
+    copies.ring();
+    driver.finish();
+    let mut later = clocks;
+    driver.call(abi::BOTH, 0x05, &mut later).unwrap();
+    assert!(later.cpu_clock_counter > clocks.cpu_clock_counter);
+    for at in [0, 8] {
+        let stamp = words.word(at).load(std::sync::atomic::Ordering::Acquire);
+        assert!((clocks.gpu_clock_counter..=later.gpu_clock_counter).contains(&stamp));
+    }
+    // 100 MHz beside nanoseconds.
+    let (gpu, cpu) =
+        (later.gpu_clock_counter - clocks.gpu_clock_counter, later.cpu_clock_counter - clocks.cpu_clock_counter);
+    assert!(gpu * 10 <= cpu + 10_000_000 && cpu <= gpu * 10 + 10_000_000, "{gpu} {cpu}");
+}
+
+#[test]
+fn the_calls_that_only_tell_or_set_answer() {
+    let driver = driver();
+    let mut entries = [abi::DeviceApertures::default(); 2];
+    let process_device_apertures_ptr = entries.as_mut_ptr() as u64;
+    let mut value = abi::GetProcessApertures { process_device_apertures_ptr, num_of_nodes: 2, pad: 0 };
+    driver.call(abi::BOTH, 0x14, &mut value).unwrap();
+    assert_eq!((value.num_of_nodes, entries[0].gpu_id), (1, driver.gpu_id));
+    let mut xnack = abi::SetXnackMode { xnack_enabled: -1 };
+    driver.call(abi::BOTH, 0x21, &mut xnack).unwrap();
+    assert_eq!(xnack.xnack_enabled, 0);
+    xnack.xnack_enabled = 1;
+    assert_eq!(driver.call(abi::BOTH, 0x21, &mut xnack), Err(errno::EPERM));
+    let mut policy = abi::SetMemoryPolicy { gpu_id: driver.gpu_id, ..Default::default() };
+    driver.call(abi::IN, 0x04, &mut policy).unwrap();
+    driver.call(abi::BOTH, 0x25, &mut abi::RuntimeEnable { mode_mask: 1, ..Default::default() }).unwrap();
+    driver.machine.assert_clean();
+    policy.default_policy = 9;
+    assert_eq!(driver.call(abi::IN, 0x04, &mut policy), Err(errno::EINVAL));
+    assert_eq!(field(&found(&driver)), "default_policy");
+    let mut runtime = abi::RuntimeEnable { mode_mask: 8, ..Default::default() };
+    assert_eq!(driver.call(abi::BOTH, 0x25, &mut runtime), Err(errno::EINVAL));
+    assert_eq!(field(&found(&driver)), "mode_mask");
+}
+
+#[test]
+fn host_pages_become_memory_of_the_gpu() {
+    let driver = driver();
+    let pages: Vec<u8> = vec![5; 8192];
+    let at = (pages.as_ptr() as u64).next_multiple_of(4096);
+    let flags = abi::FLAG_USERPTR | abi::FLAG_WRITABLE | abi::FLAG_COHERENT;
+    let va = driver.reserve(4096);
+    let mut value =
+        abi::AllocMemory { va_addr: va, size: 4096, mmap_offset: at, gpu_id: driver.gpu_id, flags, handle: 0 };
+    driver.call(abi::BOTH, 0x16, &mut value).unwrap();
+    let wrapped = Mem { va, len: 4096, handle: value.handle };
+    driver.map(wrapped).unwrap();
+    let (mut queue, y) = (driver.sdma(), driver.zeroed(4096, SHARED));
+    queue.push(&sdma_copy(va, y.va, 4096));
+    queue.ring();
+    driver.finish();
+    assert_eq!(y.get(0, 4096), [5; 4096]);
+    driver.unmap(wrapped).unwrap();
+    driver.free(wrapped).unwrap();
+    value.mmap_offset += 8;
+    assert_eq!(driver.call(abi::BOTH, 0x16, &mut value), Err(errno::EINVAL));
+    assert_eq!(field(&found(&driver)), "mmap_offset");
+}

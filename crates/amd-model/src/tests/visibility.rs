@@ -266,3 +266,18 @@ fn new_code_at_an_old_address_needs_the_instruction_caches_dropped() {
     adder.driver.machine.assert_clean();
     assert_eq!(adder.y.words(2), [5, 6], "the new code, which ends at once, ran");
 }
+
+#[test]
+fn a_machine_without_caches_shows_every_store_at_once() {
+    let driver = Driver::open(crate::Machine::builder().held().caches(false));
+    let (image, mut queue, y) = (driver.suite(), driver.aql(), driver.zeroed(4096, OWN));
+    driver.finish();
+    let arguments = driver.zeroed(4096, SHARED);
+    arguments.word(0).store(y.va, Ordering::Relaxed);
+    arguments.half(8).store(64, Ordering::Relaxed);
+    let (kernel, arguments) = (image.kernel("iota"), arguments.va);
+    queue.push(&Launch { header: header(0, 0), kernel, arguments, groups: 1, threads: 64, group_bytes: 0 }.packet());
+    queue.ring();
+    driver.finish();
+    assert_eq!(y.words(64), (0..64).collect::<Vec<_>>());
+}
