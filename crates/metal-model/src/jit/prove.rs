@@ -11,7 +11,7 @@
 //! memory at a constant offset from a root. An offset is a sum of constants and of indices times strides, and an index
 //! is computed from a thread's place, and from numbers in constant memory, by operations that never decrease where their
 //! operands increase. So the offset at the greatest places bounds them all, if no step of its computation wraps; and it
-//! starts at the root, so none lies before. What holds for a group holds for all groups before it on every axis.
+//! starts at the root, so none lies before. Alignment is proved by the root's and by the constants and strides. What holds for a group holds for all groups before it on every axis.
 //! A kernel in which some access is not of this kind has no proof, and its checked loop alone.
 //!
 //! Conditions are ignored: what a guard would keep from happening must lie in bounds too, else the checked loop decides.
@@ -133,6 +133,7 @@ impl<'c> Proof<'_, 'c> {
     /// What one instruction asks for.
     fn instruction(&mut self, instruction: Value<'c>) -> Option<()> {
         let operands = instruction.operands();
+        let mut align = 1;
         let bytes = match instruction.opcode() {
             LLVMOpcode::LLVMLoad => self.module.size_of(instruction.kind()),
             LLVMOpcode::LLVMStore => self.module.size_of(operands[0].kind()),
