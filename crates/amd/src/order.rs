@@ -30,7 +30,7 @@ use crate::system::Event;
 /// From this length on a copy within the GPU's memory runs as a kernel: the copy engines move some ten gigabytes a second,
 /// the shaders some hundreds, and a change of queues costs some microseconds.
 pub(crate) const LARGE_COPY: u64 = 1 << 20;
-/// The words of a memory line that the kernel for copies moves at a time: both ends of a large copy must be on it.
+/// The bytes that a thread of the kernel for copies moves at a time: both ends of a large copy must be on them.
 const COPY_ALIGN: u64 = 16;
 /// Threads of a group of the kernel for copies, and the most groups: enough to fill a GPU of 96 units some times over.
 const COPY_THREADS: u32 = 256;

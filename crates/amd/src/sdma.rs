@@ -84,7 +84,8 @@ pub(crate) const fn caches(what: Caches) -> [u32; 5] {
     let control = match what {
         // Written back too: what a cache alone holds must not be dropped.
         Caches::Invalidate => GLM_WB | GLM_INV | GLK_WB | GLK_INV | GLV_INV | GL1_INV | GL2_WB | GL2_INV,
-        Caches::WriteBack => GLM_WB | GLK_WB | GL2_WB,
+        // The metadata cache is invalidated wherever it is written back, as Linux has it in every such request.
+        Caches::WriteBack => GLM_WB | GLM_INV | GLK_WB | GL2_WB,
     };
     [GCR | USER, 0, control << 16, control >> 16, 0]
 }

@@ -228,6 +228,53 @@ fn each_part_and_each_value_starts_after_the_one_before_whichever_queue_ran_it()
     }
 }
 
+/// Promises A05, A13: one after the other, each with the caches of its own shader made to read afresh.
+#[test]
+fn launches_of_one_value_read_what_the_launches_before_them_wrote() {
+    const LAUNCHES: u32 = 24;
+    for seed in 0..machine::seeds(4) {
+        let machine = Machine::builder().seed(seed).build();
+        let mut device = Bare::open(&rig_amd::on(&machine), 0, 0);
+        let image = device.image(SUITE);
+        let (iota, spin) = (device.entry(image, "iota"), device.entry(image, "spin"));
+        let (y, back) = (device.memory(Memory::Device, 1024), device.memory(Memory::Pinned, 1024));
+        let launches = std::iter::once(launch(&iota, &[0])).chain((0..LAUNCHES).map(|_| launch(&spin, &[0])));
+        let parts = launches.chain([copy(0, 1)]).collect();
+        let mut task = Task::new(parts, vec![slot(y, 0, 1024), slot(back, 0, 1024)]);
+        task.set(0, 8, 32, &[0, 256 | 7 << 32], 16);
+        (1..=LAUNCHES as usize).for_each(|part| task.set(part, 8, 32, &[0, 256 | 1 << 32], 16));
+        device.run(&mut task);
+        let spun = |start: u32| (0..LAUNCHES).fold(start, |y, _| y.wrapping_mul(1_664_525).wrapping_add(1_013_904_223));
+        let due: Vec<u8> = (7..263).flat_map(|start| spun(start).to_le_bytes()).collect();
+        assert!(bytes(back, 1024) == due, "seed {seed}");
+        device.close();
+        machine.assert_clean();
+    }
+}
+
+/// Promise A08: also where the GPU's caches hold what was there before.
+#[test]
+fn launches_read_what_the_host_wrote_through_the_window_since_the_last_one() {
+    let machine = Machine::builder().seed(machine::seed()).build();
+    let mut device = Bare::open(&rig_amd::on(&machine), 0, 0);
+    let image = device.image(SUITE);
+    let add = device.entry(image, "add");
+    let (x, y) = (device.memory(Memory::Mapped, 1024), device.memory(Memory::Pinned, 1024));
+    let mut task = Task::new(vec![launch(&add, &[0, 1])], vec![slot(x, 0, 1024), slot(y, 0, 1024)]);
+    task.set(0, 8, 32, &[0, 0, 256], 20);
+    let mut sum = 0.0;
+    for round in 1..20_u8 {
+        let ones: Vec<u8> = (0..256).flat_map(|_| f32::from(round).to_le_bytes()).collect();
+        fill(x, &ones);
+        device.run(&mut task);
+        sum += f32::from(round);
+        let due: Vec<u8> = (0..256).flat_map(|_| sum.to_le_bytes()).collect();
+        assert!(bytes(y, 1024) == due, "round {round}");
+    }
+    device.close();
+    machine.assert_clean();
+}
+
 /// Promise A06.
 #[test]
 fn another_devices_word_is_waited_for_on_the_compute_queue_also_by_copies() {

@@ -1,5 +1,5 @@
 //! Waits: what a sleeping thread costs, and that no value is slept through.
-#![cfg(unix)]
+#![cfg(target_os = "linux")]
 
 #[expect(dead_code, reason = "each test binary uses some of it")]
 mod machine;
