@@ -121,15 +121,19 @@ fn a_queue_blocks_who_wants_more_command_buffers_than_it_holds() {
     let (send, receive) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            commit();
-            send.send(()).unwrap();
+            send.send(0).unwrap();
+            autoreleasepool(|_| {
+                let third = queue.commandBuffer().unwrap();
+                send.send(machine.counts().completed).unwrap();
+                third.commit();
+            });
         });
-        // It can only be seen not to have come yet: the count of those that were made says that it waits.
-        assert_eq!(machine.counts().command_buffers, 2);
-        assert!(receive.try_recv().is_err());
+        assert_eq!(receive.recv().unwrap(), 0);
+        // The thread has begun. That it waits can only be seen by its not coming back, so it is given every chance to.
+        (0..20_000).for_each(|_| std::thread::yield_now());
+        assert_eq!(machine.counts().command_buffers, 2, "the third waits");
         machine.release_one();
-        receive.recv().unwrap();
-        assert_eq!(machine.counts().command_buffers, 3);
+        assert_eq!(receive.recv().unwrap(), 1, "one has completed when there is room");
         machine.release();
     });
     machine.settle();
