@@ -255,9 +255,11 @@ fn dispatch_data_gives_its_bytes_and_calls_its_destructor() {
     let held = Dropped(Arc::clone(&dropped));
     let bytes = vec![1_u8, 2, 3];
     let first = ptr::NonNull::from(bytes.as_slice()).cast();
+    let called = Arc::new(AtomicUsize::new(0));
+    let calls = Arc::clone(&called);
     let destructor = RcBlock::new(move || {
-        let _ = &held;
-        assert_eq!(bytes.len(), 3);
+        let _ = (&held, &bytes);
+        calls.fetch_add(1, Ordering::Relaxed);
     });
     // SAFETY: the block holds the bytes.
     let data = unsafe { DispatchData::new(first, 3, None, RcBlock::as_ptr(&destructor)) };
@@ -266,8 +268,10 @@ fn dispatch_data_gives_its_bytes_and_calls_its_destructor() {
     // SAFETY: both lie inside.
     let part = unsafe { joined.subrange(1, 3) };
     assert_eq!(super::dispatch::bytes(&data), [1, 2, 3]);
+    assert_eq!(called.load(Ordering::Relaxed), 0, "a reference is left");
     drop(data);
-    assert_eq!(dropped.load(Ordering::Relaxed), 1, "the last reference is gone");
+    let ended = (called.load(Ordering::Relaxed), dropped.load(Ordering::Relaxed));
+    assert_eq!(ended, (1, 1), "the last reference is gone");
     drop(joined);
     assert_eq!(part.to_vec(), [2, 3, 4]);
 }
