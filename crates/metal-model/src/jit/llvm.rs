@@ -556,11 +556,6 @@ impl<'c> Value<'c> {
         llvm!(LLVMRemoveEnumAttributeAtIndex(self.raw, at, attribute_kind(name)));
     }
 
-    /// The alignment that a load, a store or an atomic operation states.
-    pub(crate) fn alignment(self) -> u64 {
-        u64::from(llvm!(LLVMGetAlignment(self.raw)))
-    }
-
     /// The value of a constant integer.
     pub(crate) fn constant_int(self) -> Option<u64> {
         if llvm!(LLVMIsAConstantInt(self.raw)).is_null() {

@@ -133,7 +133,6 @@ impl<'c> Proof<'_, 'c> {
     /// What one instruction asks for.
     fn instruction(&mut self, instruction: Value<'c>) -> Option<()> {
         let operands = instruction.operands();
-        let mut align = 1;
         let bytes = match instruction.opcode() {
             LLVMOpcode::LLVMLoad => self.module.size_of(instruction.kind()),
             LLVMOpcode::LLVMStore => self.module.size_of(operands[0].kind()),
@@ -156,6 +155,7 @@ impl<'c> Proof<'_, 'c> {
         Some(())
     }
 
+    /// What an access of so many bytes, at addresses that are multiples of `align`, asks for.
     fn access(&mut self, pointer: Value<'c>, bytes: u64, align: u64) -> Option<()> {
         matches!(pointer.kind().space(), Some(1 | 2)).then_some(())?;
         let mut constant = bytes;
