@@ -68,7 +68,7 @@ fn fish_completes_commands_options_and_devices() {
     };
     assert_eq!(offers("rig comp"), ["completions"]);
     assert_eq!(offers("rig run --gri"), ["--grid"]);
-    assert_eq!(offers("rig run a.o f --device M"), ["MEMORY"]);
+    assert_eq!(offers("rig run a.o f --device MEM"), ["MEMORY"]);
 }
 
 #[test]
