@@ -14,8 +14,8 @@ pub fn run(arguments: &[String]) -> Result {
     // One failed binary does not hide the next.
     counted(command.arg("--no-fail-fast").args(arguments))?;
     if !chosen {
-        // Off Apple's systems and without software Metal, the driver opens nothing, and says why.
-        counted(cargo().args(["test", "--package", "rig-metal"]))?;
+        // Without their models the drivers open nothing where their hardware is not, and say why.
+        counted(cargo().args(["test", "--package", "rig-metal", "--package", "rig-amd"]))?;
     }
     without.into_iter().for_each(|why| println!("left out software Metal and the driver on it: {why}"));
     Ok(())
@@ -24,6 +24,9 @@ pub fn run(arguments: &[String]) -> Result {
 /// Asks for the whole workspace, but what cannot run here; says why that is.
 fn whole(command: &mut Command) -> Option<String> {
     command.arg("--workspace");
+    if cfg!(target_os = "linux") {
+        command.args(["--features", "rig-amd/model"]);
+    }
     let missing = llvm::missing();
     match missing {
         None => command.args(["--features", "rig-metal/model"]),
