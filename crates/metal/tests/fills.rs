@@ -193,13 +193,12 @@ fn a_fill_may_end_the_encoder_and_use_its_own() {
     assert_eq!(words(&y)[3], spun(4 + 3, 1));
 }
 
-fn spins(device: &Device, entry: &Entry, at: u64, rounds: &[u32], capability: &Capability) -> Result<Icb, String> {
+fn spins(entry: &Entry, at: u64, rounds: &[u32], capability: &Capability) -> Result<Icb, String> {
     let all: Vec<_> = rounds.iter().map(|&rounds| params(at, 64, rounds)).collect();
     let launches: Vec<_> = all
         .iter()
         .map(|params| IndirectLaunch { entry, params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 })
         .collect();
-    let _ = device;
     capability.icb(&launches)
 }
 
@@ -223,7 +222,7 @@ fn launches_that_are_recorded_once_run_in_fills_and_keep_their_pipelines() {
         let icb = {
             let image = device.load(&library("suite")).unwrap();
             let spin = image.function("spin").unwrap();
-            spins(device, spin.entry::<Metal>().unwrap(), at, &[1, 2, 3], capability(device)).unwrap()
+            spins(spin.entry::<Metal>().unwrap(), at, &[1, 2, 3], capability(device)).unwrap()
         };
         assert_eq!(icb.len(), 3);
         device.reclaim();
@@ -244,6 +243,36 @@ fn launches_that_are_recorded_once_run_in_fills_and_keep_their_pipelines() {
 
 /// Promise M71.
 #[test]
+fn recorded_launches_run_one_after_the_other() {
+    // The model runs commands that no barrier orders in an order of chance.
+    for seed in 0..6 {
+        let mac = Mac::of(Machine::builder().seed(seed));
+        let kernels = Kernels::new(mac.open());
+        let device = &kernels.device;
+        let y = device.buffer(4 * 64).unwrap();
+        let at = address(device, &y);
+        let image = device.load(&library("suite")).unwrap();
+        let [iota, spin] = ["iota", "spin"].map(|name| image.function(name).unwrap());
+        let [iota, spin] = [&iota, &spin].map(|function| function.entry::<Metal>().unwrap());
+        let all = [(spin, params(at, 64, 1)), (iota, params(at, 64, 30)), (spin, params(at, 64, 3))];
+        let launches: Vec<_> = all
+            .iter()
+            .map(|(entry, params)| IndirectLaunch {
+                entry,
+                params,
+                groups: [1; 3],
+                threads: [64, 1, 1],
+                group_bytes: 0,
+            })
+            .collect();
+        let icb = capability(device).icb(&launches).unwrap();
+        launch(&mut executes(device, &icb).take(), &[&y]).unwrap();
+        assert_eq!(words(&y)[7], spun(37, 3), "seed {seed}");
+    }
+}
+
+/// Promise M71.
+#[test]
 fn an_indirect_command_buffer_that_is_dropped_lasts_until_its_work_is_done() {
     let mac = Mac::new();
     let kernels = Kernels::new(mac.open());
@@ -252,7 +281,7 @@ fn an_indirect_command_buffer_that_is_dropped_lasts_until_its_work_is_done() {
     let at = address(device, &y);
     let image = device.load(&library("suite")).unwrap();
     let spin = image.function("spin").unwrap();
-    let icb = spins(device, spin.entry::<Metal>().unwrap(), at, &[4], capability(device)).unwrap();
+    let icb = spins(spin.entry::<Metal>().unwrap(), at, &[4], capability(device)).unwrap();
     kernels.iota(&y, 1).unwrap().wait().unwrap();
     let slot = Arc::new(std::sync::Mutex::new(Some(icb)));
     // The fill's own handle is the last, and goes with the fill's run.

@@ -177,5 +177,5 @@ fn a_device_that_is_dropped_without_a_stop_leaves_nothing() {
     drop(make(machine()).1.unwrap());
     let direct = Direct::bare();
     drop(direct);
-    assert_eq!(mac.machine.live(), 0, "{:?}", mac.machine.counts());
+    mac.ends();
 }

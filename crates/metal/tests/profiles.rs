@@ -2,6 +2,8 @@
 #![cfg(all(feature = "model", target_os = "linux", target_arch = "x86_64"))]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use std::sync::{Mutex, PoisonError};
+
 use rig::{Profile, write};
 use rig_edge::times;
 use rig_metal::Metal;
@@ -12,9 +14,13 @@ use kit::{Kernels, grid, launch, words};
 #[expect(dead_code, reason = "each test binary uses some of it")]
 mod kit;
 
+/// A profile sees all devices of the process: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
 /// Promises M50, M51, E38.
 #[test]
 fn while_a_profile_is_taken_each_value_has_command_buffers_of_its_own_and_its_times_are_theirs() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mac = Mac::new();
     let kernels = Kernels::new(mac.open());
     let y = kernels.device.buffer(4 * 64).unwrap();
@@ -57,6 +63,7 @@ fn while_a_profile_is_taken_each_value_has_command_buffers_of_its_own_and_its_ti
 /// Promise M50.
 #[test]
 fn a_values_times_reach_from_its_first_command_buffer_to_its_last() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mac = Mac::new();
     let kernels = Kernels::new(mac.open());
     let spin = kernels.device.load(&kit::library("suite")).unwrap().function("spin").unwrap();
@@ -88,6 +95,7 @@ fn a_values_times_reach_from_its_first_command_buffer_to_its_last() {
 /// Promise M50.
 #[test]
 fn a_value_that_failed_has_no_times() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mac = Mac::new();
     let kernels = Kernels::new(mac.open());
     let y = kernels.device.buffer(4 * 64).unwrap();

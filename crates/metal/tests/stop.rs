@@ -33,7 +33,7 @@ fn stop_writes_the_last_value_at_once_where_no_work_runs_and_drops_what_is_open(
     assert_eq!(direct.shown(), 5);
     direct.give_back();
     drop(direct);
-    assert_eq!(mac.machine.live(), 0, "{:?}", mac.machine.counts());
+    mac.ends();
 }
 
 /// Promises M64, M65.
@@ -61,7 +61,7 @@ fn stop_with_work_running_waits_for_none_and_the_last_handler_writes_the_last_va
     direct.give_back();
     until("the release of what ran the work", || mac.live("Queue") + mac.live("Fence") + mac.live("Residency") == 0);
     drop(direct);
-    assert_eq!(mac.machine.live(), 0, "{:?}", mac.machine.counts());
+    mac.ends();
 }
 
 /// Promise M64.
@@ -198,7 +198,6 @@ fn a_stop_while_many_command_buffers_are_in_flight_ends_right() {
         }
         direct.close();
         drop(step);
-        mac.machine.settle();
-        assert_eq!(mac.machine.live(), 0, "seed {seed}: {:?}", mac.machine.counts());
+        mac.ends();
     }
 }

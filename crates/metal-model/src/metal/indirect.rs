@@ -40,6 +40,8 @@ pub(crate) struct Recorded {
     pub(crate) pipeline: Option<Arc<PipelineFacts>>,
     pub(crate) buffers: Vec<(u8, Arc<BufferState>, u64)>,
     pub(crate) threadgroup: Vec<(u8, u32)>,
+    /// Whether it waits for the commands before it.
+    pub(crate) barrier: bool,
     pub(crate) grid: Option<Grid>,
 }
 
@@ -277,10 +279,20 @@ define_class!(
         }
 
         #[unsafe(method(setBarrier))]
-        fn set_barrier(&self) {}
+        fn set_barrier(&self) {
+            self.change("-[MTLIndirectComputeCommand setBarrier]", |_, recorded| {
+                recorded.barrier = true;
+                Ok(())
+            });
+        }
 
         #[unsafe(method(clearBarrier))]
-        fn clear_barrier(&self) {}
+        fn clear_barrier(&self) {
+            self.change("-[MTLIndirectComputeCommand clearBarrier]", |_, recorded| {
+                recorded.barrier = false;
+                Ok(())
+            });
+        }
 
         #[unsafe(method(reset))]
         fn reset(&self) {

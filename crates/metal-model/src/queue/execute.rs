@@ -147,7 +147,11 @@ impl<'a> Encoder<'a> {
     /// Runs commands that were recorded before.
     fn indirect(&mut self, buffer: &Ref<IndirectState>, from: usize, count: usize) -> Result<(), Failed> {
         let state = &buffer.state;
-        let commands = state.commands.lock().get(from..from + count).unwrap_or_default().to_vec();
+        let mut commands = state.commands.lock().get(from..from + count).unwrap_or_default().to_vec();
+        // Commands between two barriers are concurrent.
+        for concurrent in commands.chunk_by_mut(|_, next| !next.barrier) {
+            shuffle(concurrent, self.machine);
+        }
         for recorded in commands {
             let Some(grid) = recorded.grid else { continue };
             let inherited = self.pipeline;
@@ -179,6 +183,16 @@ impl<'a> Encoder<'a> {
             self.run_kernel(pipeline, &bindings, &threadgroup, grid)?;
         }
         Ok(())
+    }
+}
+
+/// Brings what may run at one time into an order of chance.
+fn shuffle<T>(concurrent: &mut [T], machine: &Machine) {
+    if machine.overlaps() {
+        for last in (1..concurrent.len()).rev() {
+            let other = machine.random(last as u64 + 1);
+            concurrent.swap(last, usize::try_from(other).unwrap_or(last));
+        }
     }
 }
 

@@ -29,6 +29,17 @@ impl Mac {
         rig::open(rig_metal::gpu(0)).unwrap()
     }
 
+    /// Sees that nothing of the machine lives any more, once Metal's own threads have released what they hold.
+    #[track_caller]
+    pub fn ends(&self) {
+        self.machine.settle();
+        let start = Instant::now();
+        while self.machine.live() != 0 {
+            assert!(start.elapsed() < PATIENCE, "this still lives: {:?}", self.machine.counts());
+            std::thread::yield_now();
+        }
+    }
+
     /// Living objects of a class of the machine.
     pub fn live(&self, class: &str) -> isize {
         self.machine.counts().live.iter().filter(|(name, _)| name.contains(class)).map(|(_, count)| count).sum()
