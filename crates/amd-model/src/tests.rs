@@ -5,6 +5,7 @@
 mod access;
 mod bounds;
 mod calls;
+mod events;
 mod garbage;
 mod kit;
 mod order;

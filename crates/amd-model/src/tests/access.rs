@@ -1,6 +1,6 @@
 //! Accesses of a GPU outside what is mapped for it: the fourth group, and how the host learns of them.
 
-use super::calls::{event, named, wait_for};
+use super::events::{event, named, wait_for};
 use super::kit::*;
 use crate::{Group, Step, Violation, Want, abi};
 use std::sync::atomic::Ordering;

@@ -8,7 +8,7 @@ fn run(name: &str) -> (Driver, Mem) {
     let driver = Driver::open(Machine::builder().held().wave_budget(10_000));
     let (image, mut queue) = (driver.faults(), driver.aql());
     let (y, arguments) = (driver.zeroed(4096, SHARED), driver.zeroed(4096, SHARED));
-    let exceptions = super::calls::event(&driver, abi::EVENT_HW_EXCEPTION, 0).unwrap();
+    let exceptions = super::events::event(&driver, abi::EVENT_HW_EXCEPTION, 0).unwrap();
     arguments.word(0).store(y.va, Ordering::Relaxed);
     arguments.word(8).store(64, Ordering::Relaxed);
     let kernel = image.kernel(name);
@@ -16,8 +16,8 @@ fn run(name: &str) -> (Driver, Mem) {
     queue.push(&launch.packet());
     queue.ring();
     assert_eq!(driver.run(), Step::Idle);
-    let mut wanted = [super::calls::named(exceptions.event_id)];
-    let told = super::calls::wait_for(&driver, &mut wanted, false, 0) == Ok(abi::WAIT_COMPLETE);
+    let mut wanted = [super::events::named(exceptions.event_id)];
+    let told = super::events::wait_for(&driver, &mut wanted, false, 0) == Ok(abi::WAIT_COMPLETE);
     assert_eq!(told, !driver.machine.violations().is_empty(), "what stops a wave is told as a hang");
     (driver, y)
 }

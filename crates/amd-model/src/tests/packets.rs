@@ -332,7 +332,7 @@ fn an_interrupt_needs_the_slot_of_its_event_written() {
     let run = |written: bool| {
         let driver = Driver::held(1);
         let page = driver.alloc(32768, SHARED);
-        let event = super::calls::event(&driver, 0, page.handle).unwrap();
+        let event = super::events::event(&driver, 0, page.handle).unwrap();
         let mut queue = driver.sdma();
         if written {
             queue.push(&sdma_fence(page.va + u64::from(event.event_slot_index) * 8, event.event_id));
@@ -340,8 +340,8 @@ fn an_interrupt_needs_the_slot_of_its_event_written() {
         queue.push(&[6, event.event_id]);
         queue.ring();
         assert_eq!(driver.run(), Step::Idle);
-        let mut wanted = [super::calls::named(event.event_id)];
-        (fault(&driver), super::calls::wait_for(&driver, &mut wanted, false, 0))
+        let mut wanted = [super::events::named(event.event_id)];
+        (fault(&driver), super::events::wait_for(&driver, &mut wanted, false, 0))
     };
     assert!(matches!(run(false), (Some(PacketFault::EmptyInterrupt { .. }), Ok(1))));
     assert_eq!(run(true), (None, Ok(0)));
