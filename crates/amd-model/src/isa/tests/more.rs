@@ -179,29 +179,44 @@ fn doubles_are_those_of_the_host() {
     }
 }
 
-#[test]
-fn lanes_exchange_their_values_in_every_pattern() {
+/// Runs `exchange` in a wave whose first lanes run, and sees what each of them gets. A lane that does not run gives nothing:
+/// who would take from it keeps the old value 7 or gets 0, as its instruction says.
+fn exchanges(running: usize) {
     let (mut memory, object) = machine();
     let x: Vec<u32> = (0..32).map(|i| 1000 + 17 * i).collect();
     let (from, to) = (memory.words(&x), memory.words(&[0; 320]));
-    launch(&mut memory, &object, "exchange", [1; 3], [32, 1, 1], Arguments::default().long(from).long(to)).unwrap();
+    let arguments = Arguments::default().long(from).long(to);
+    launch(&mut memory, &object, "exchange", [1; 3], [running as u32, 1, 1], arguments).unwrap();
     let out = memory.read_words(to);
-    for i in 0..32 {
+    for i in 0..running {
         let (row, at) = (i & 16, i & 15);
+        let given = |lane: usize, else_: u32| if lane < running { x[lane] } else { else_ };
         let expected = [
-            if at >= 1 { x[i - 1] } else { 7 },
-            if at < 14 { x[i + 2] } else { 0 },
-            x[i ^ 3],
-            if row == 0 { x[(at + 13) % 16] } else { 7 },
-            if at / 4 % 2 == 0 { x[row + 15 - at] } else { 7 },
-            x[row + 5],
-            x[i ^ 7],
-            x[i ^ 16],
-            x[i ^ 1],
-            x[i ^ 5],
+            if at >= 1 { given(i - 1, 7) } else { 7 },
+            if at < 14 { given(i + 2, 0) } else { 0 },
+            given(i ^ 3, 7),
+            if row == 0 { given((at + 13) % 16, 7) } else { 7 },
+            if at / 4 % 2 == 0 { given(row + 15 - at, 7) } else { 7 },
+            given(row + 5, 7),
+            given(i ^ 7, 0),
+            given(i ^ 16, x[i]),
+            given(i ^ 1, 0),
+            given(i ^ 5, 0),
         ];
         let result: Vec<u32> = (0..10).map(|n| out[32 * n + i]).collect();
-        assert_eq!(result, expected, "lane {i}");
+        assert_eq!(result, expected, "lane {i} of {running}");
+    }
+}
+
+#[test]
+fn lanes_exchange_their_values_in_every_pattern() {
+    exchanges(32);
+}
+
+#[test]
+fn lanes_that_do_not_run_give_nothing() {
+    for running in [1, 5, 13, 16, 20, 27, 31] {
+        exchanges(running);
     }
 }
 
