@@ -105,6 +105,7 @@ extern "C" fn keep_diagnostic(info: LLVMDiagnosticInfoRef, complaints: *mut c_vo
 
 impl Context {
     pub(crate) fn new() -> Self {
+        initialize();
         let complaints = Box::<RefCell<Vec<String>>>::default();
         let raw = llvm!(LLVMContextCreate());
         let pointer = (&raw const *complaints).cast_mut().cast();
@@ -124,7 +125,6 @@ impl Context {
 
     /// A module of bitcode.
     pub(crate) fn parse_bitcode(&self, bytes: &[u8]) -> Result<Module<'_>, String> {
-        initialize();
         let name = c"module";
         let buffer =
             llvm!(LLVMCreateMemoryBufferWithMemoryRangeCopy(bytes.as_ptr().cast(), bytes.len(), name.as_ptr()));
