@@ -185,3 +185,25 @@ fn foundation_s_methods_have_the_encodings_of_their_interface() {
     let text: Retained<NSString> = NSString::from_str("x").retain();
     assert!(text.isKindOfClass(string));
 }
+
+#[test]
+fn a_weak_place_is_null_once_its_object_is_gone() {
+    let object = NSObject::new();
+    let mut place: *mut AnyObject = ptr::null_mut();
+    // SAFETY: the place is weak from here on, until it is destroyed below.
+    unsafe { ffi::objc_initWeak(&raw mut place, Retained::as_ptr(&object).cast_mut().cast()) };
+    assert!(ptr::eq(place, Retained::as_ptr(&object).cast()));
+    drop(object);
+    assert!(place.is_null());
+    // SAFETY: a weak place.
+    unsafe { ffi::objc_destroyWeak(&raw mut place) };
+}
+
+#[test]
+fn a_class_that_has_instances_gains_no_variables() {
+    let class = ClassBuilder::new(c"RigTestWhole", NSObject::class()).unwrap().register();
+    let class = ptr::from_ref(class).cast_mut();
+    // SAFETY: a class and C strings.
+    let added = unsafe { ffi::class_addIvar(class, c"late".as_ptr(), 8, 3, c"Q".as_ptr()) };
+    assert!(!added.as_bool());
+}
