@@ -329,8 +329,8 @@ pub enum Violation {
         /// Bytes.
         size: u64,
     },
-    /// Threads of a group wait at different barriers, or some ended before one.
-    #[error("{kernel}: threads of group {group:?} wait at a barrier that others do not reach")]
+    /// Threads of a group wait at different barriers.
+    #[error("{kernel}: threads of group {group:?} wait at different barriers")]
     BarrierMismatch {
         /// The kernel.
         kernel: String,

@@ -11,6 +11,7 @@
 //! Nothing here blocks but the end of [`Profile::take`], and no lock of it is held while anything else is called.
 
 mod causal;
+mod html;
 mod record;
 mod summary;
 mod trace;

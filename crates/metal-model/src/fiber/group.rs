@@ -3,7 +3,8 @@
 //! Threads run one at a time, in the order of their lanes, until they wait or end. The lanes of a simdgroup that wait at
 //! an exchange are released once no lane of theirs can run: those at the lowest site together, which makes them the
 //! active lanes; so lanes that went different ways meet again where their ways do. Threads at a barrier are released once
-//! all of the group's are there.
+//! all of the group's are there that have not ended: a GPU counts no thread that has, and kernels that Apple's compiler made
+//! and that people run rely on it, though Metal's specification does not allow it.
 //!
 //! # Invariants
 //!
@@ -36,7 +37,7 @@ pub(crate) type Proof = unsafe extern "C" fn(*const GroupContext, u32, u32, u32)
 pub(crate) enum Ended {
     /// All threads ended.
     Done,
-    /// Threads wait at a barrier that others have passed by, or wait elsewhere.
+    /// Threads wait at different barriers.
     Mismatch,
     /// A thread left for good: what it met was stored by who left.
     Abandoned,
@@ -271,16 +272,16 @@ impl Runner {
         }
     }
 
-    /// Releases the threads at the barrier, if all of the group's are there.
+    /// Releases the threads at the barrier, if all of the group's are there that have not ended.
     fn cross_barrier(&mut self) -> bool {
         if self.done == self.threads {
             self.ended = Ended::Done;
             return false;
         }
         let groups = &mut self.simdgroups[..self.count];
-        let site = groups[0].sites[groups[0].barrier.trailing_zeros().min(31) as usize];
-        let same = groups.iter().all(|group| Lanes(group.barrier).all(|lane| group.sites[lane] == site));
-        if self.done > 0 || !same {
+        let mut sites = groups.iter().flat_map(|group| Lanes(group.barrier).map(|lane| group.sites[lane]));
+        let first = sites.next();
+        if sites.any(|site| Some(site) != first) {
             self.ended = Ended::Mismatch;
             return false;
         }

@@ -140,6 +140,10 @@ fn object(
     specialize::initialize(module, machine).map_err(unsupported)?;
     let module_options = ModuleOptions { flush_denormals: facts.flush_denormals, fast_math: facts.fast_math };
     specialize::prelude(module, machine, &module_options).map_err(unsupported)?;
+    if !facts.reflection.constants.is_empty() {
+        // What the constants' values leave unused is never read: an argument that they take away is not there.
+        module.run_passes("function(sroa,early-cse,simplifycfg,adce)", machine).map_err(failed)?;
+    }
     specialize::forget_aliasing(kernel, module.context());
     specialize::guard_divisions(kernel, module.context());
     let meets = specialize::number_sites(kernel);

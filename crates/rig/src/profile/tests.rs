@@ -87,6 +87,21 @@ fn what_follows_is_an_arrow_from_the_end_of_one_span_to_the_start_of_the_other()
 }
 
 #[test]
+fn a_page_holds_the_trace_and_no_name_ends_its_script() {
+    let mut profile = profile();
+    profile.values[0].parts[0].name = "</script><b>".into();
+    let mut bytes = Vec::new();
+    profile.write_html(&mut bytes).unwrap();
+    let page = String::from_utf8(bytes).unwrap();
+    let (_, rest) = page.split_once("id=\"trace\">").unwrap();
+    let (trace, _) = rest.split_once("</script>").unwrap();
+    let trace: Value = serde_json::from_str(trace).unwrap();
+    let names = trace["traceEvents"].as_array().unwrap().iter().map(|event| event["name"].as_str().unwrap());
+    assert!(names.into_iter().any(|name| name == "</script><b>"));
+    assert!(!page.contains("http"), "it fetches nothing");
+}
+
+#[test]
 fn an_empty_profile_is_a_trace_too() {
     let mut bytes = Vec::new();
     Profile::default().write_chrome_trace(&mut bytes).unwrap();
