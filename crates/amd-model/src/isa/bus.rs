@@ -162,3 +162,43 @@ impl AtomicOp {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::AtomicOp::{self, *};
+
+    #[test]
+    fn atomics_leave_what_their_names_say() {
+        let minus = |n: u64| n.wrapping_neg();
+        // Operation, old value, the wave's, what is there then: the same for 4 and for 8 bytes.
+        let table: &[(AtomicOp, u64, u64, u64)] = &[
+            (Swap, 1, 2, 2),
+            (Add, minus(1), 3, 2),
+            (Sub, 1, 3, minus(2)),
+            (MinSigned, 1, minus(1), minus(1)),
+            (MinUnsigned, 1, minus(1), 1),
+            (MaxSigned, 1, minus(1), 1),
+            (MaxUnsigned, 1, minus(1), minus(1)),
+            (And, 0b1100, 0b1010, 0b1000),
+            (Or, 0b1100, 0b1010, 0b1110),
+            (Xor, 0b1100, 0b1010, 0b0110),
+            (Increment, 3, 5, 4),
+            (Increment, 5, 5, 0),
+            (Increment, 7, 5, 0),
+            (Decrement, 0, 5, 5),
+            (Decrement, 3, 5, 2),
+            (Decrement, 5, 5, 4),
+            (Decrement, 7, 5, 5),
+        ];
+        for &(op, old, value, then) in table {
+            assert_eq!(op.apply(8, old, value, 0), then, "{op:?} of {old:#x} and {value:#x}");
+            let word = |long: u64| long & 0xffff_ffff;
+            assert_eq!(op.apply(4, word(old), word(value), 0), word(then), "{op:?} of words {old:#x} and {value:#x}");
+        }
+        assert_eq!((CompareSwap.apply(4, 1, 2, 1), CompareSwap.apply(4, 3, 2, 1)), (2, 3));
+        let float = |x: f32| u64::from(x.to_bits());
+        assert_eq!(AddF32.apply(4, float(1.5), float(-4.0), 0), float(-2.5));
+        assert_eq!(MinF32.apply(4, float(1.5), float(-4.0), 0), float(-4.0));
+        assert_eq!(MaxF32.apply(4, float(1.5), float(-4.0), 0), float(1.5));
+    }
+}
