@@ -9,7 +9,11 @@ pub fn run() -> Result {
     promises::run(true, false)?;
     metal_protocols::run()?;
     step(cargo().args(["fmt", "--all", "--check"]))?;
-    step(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    step(cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    let models = ["--features", "rig-metal/model,rig-amd/model"];
+    step(cargo().args(["clippy", "--workspace", "--all-targets"]).args(models).args(["--", "-D", "warnings"]))?;
+    // As they are without their models, too.
+    let drivers = ["--package", "rig-metal", "--package", "rig-amd"];
+    step(cargo().args(["clippy", "--all-targets"]).args(drivers).args(["--", "-D", "warnings"]))?;
+    step(cargo().args(["doc", "--workspace", "--no-deps"]).args(models).env("RUSTDOCFLAGS", "-D warnings"))?;
     licences::run()
 }

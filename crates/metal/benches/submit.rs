@@ -2,7 +2,7 @@
 //! messages in the same run. On software Metal, whose GPU runs nothing meanwhile.
 //!
 //! `cargo bench -p rig-metal --features model`
-#![expect(clippy::unwrap_used, reason = "a bench")]
+#![cfg_attr(feature = "model", expect(clippy::unwrap_used, reason = "a bench"))]
 
 #[cfg(not(all(feature = "model", target_os = "linux", target_arch = "x86_64")))]
 fn main() {
