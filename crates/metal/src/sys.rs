@@ -1,7 +1,7 @@
 //! Metal's interface: Apple's on macOS, software Metal's on Linux with the feature `model`.
 //!
 //! This is the one place where the two differ. The names and the signatures are the same, so a program that writes fills for
-//! both takes them from here. Calls that may raise an Objective-C exception go through [`guard`].
+//! both takes them from here. Calls that may raise an Objective-C exception go through `guard`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
