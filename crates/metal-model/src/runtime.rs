@@ -17,7 +17,7 @@
 //! # Invariants
 //!
 //! 1. A class, a method, an instance variable, a selector and a protocol live for ever once made.
-//! 2. An object's [`object::Header`] stands directly before it, but for classes, blocks and constants, whose class says so
+//! 2. An object's `object::Header` stands directly before it, but for classes, blocks and constants, whose class says so
 //!    in its flags.
 //! 3. What a method cache has published never changes; a cache that must change is replaced as a whole.
 //!

@@ -1,11 +1,11 @@
 //! Classes: their methods, instance variables and protocols, the cache of methods, and the table of names.
 //!
 //! A class is one of two kinds. A class that a program builds (`objc_allocateClassPair`) is made on the heap and never
-//! freed. A class that crates name by a link symbol is a static of this crate, made by [`export_class!`]; it is *realized*,
+//! freed. A class that crates name by a link symbol is a static of this crate, made by `export_class!`; it is *realized*,
 //! given its methods, when it is first used, by the function that it carries.
 //!
 //! Threads: the lists of a class are behind its own lock, the table of names behind another; never hold the first while
-//! taking the second. The cache is read without a lock: see [`Cache`].
+//! taking the second. The cache is read without a lock: see `Cache`.
 
 use std::{
     collections::BTreeMap,
