@@ -239,3 +239,120 @@ impl Bus for ShaderBus<'_> {
         self.clock
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kfd::abi;
+    use crate::memory::{Backing, Memory};
+    use crate::raw::Pages;
+
+    const VA: u64 = 1 << 32;
+    const BYPASS: Scope = Scope { scalar: false, glc: true, slc: false, dlc: false };
+    const PLAIN: Scope = Scope { scalar: false, glc: false, slc: false, dlc: false };
+
+    /// A page of memory that L2 does not hold, and the caches of a unit.
+    struct Unit {
+        space: Space,
+        caches: [Cache; 6],
+    }
+
+    impl Unit {
+        fn new() -> Self {
+            let backing = Backing::Pages(Pages::new(4096).unwrap());
+            let flags = abi::FLAG_GTT | abi::FLAG_UNCACHED | abi::FLAG_WRITABLE;
+            let (mapped, window) = (vec![0], None);
+            let memory =
+                Memory { handle: 1, va: VA, size: 4096, gpu: 0, flags, backing, mapped, used: 0, offset: 0, window };
+            let mut space = Space::default();
+            space.insert(memory);
+            Self { space, caches: Default::default() }
+        }
+
+        /// What others see at the first word.
+        fn memory(&self) -> u32 {
+            self.space.at(VA).unwrap().raw().unwrap().u32(0).load(Ordering::Acquire)
+        }
+
+        /// Others store the first word.
+        fn set(&self, value: u32) {
+            self.space.at(VA).unwrap().raw().unwrap().u32(0).store(value, Ordering::Release);
+        }
+
+        fn bus<R>(&mut self, work: impl FnOnce(&mut ShaderBus<'_>) -> R) -> R {
+            let [l2, gl0, scalar, fetched, stores, unreleased] = &mut self.caches;
+            let mut bus = ShaderBus {
+                space: &self.space,
+                gpu: 0,
+                queue: 0,
+                l2,
+                gl0,
+                scalar,
+                fetched,
+                stores,
+                unreleased,
+                trip: &mut None,
+                tripped: false,
+                found: Vec::new(),
+                now: 1,
+                launched: 0,
+                clock: 0,
+                caches: true,
+            };
+            let result = work(&mut bus);
+            assert!(bus.found.is_empty(), "{:?}", bus.found);
+            result
+        }
+
+        fn load(&mut self, scope: Scope) -> u32 {
+            let mut bytes = [0; 4];
+            self.bus(|bus| bus.load(VA, &mut bytes, scope)).unwrap();
+            u32::from_le_bytes(bytes)
+        }
+    }
+
+    #[test]
+    fn a_dispatch_sees_its_own_stores_and_others_do_not_until_it_waits_for_them() {
+        let mut unit = Unit::new();
+        unit.bus(|bus| bus.store(VA, &7u32.to_le_bytes(), PLAIN)).unwrap();
+        assert_eq!((unit.load(BYPASS), unit.load(PLAIN), unit.memory()), (7, 7, 0));
+        unit.bus(|bus| bus.acknowledge());
+        assert_eq!((unit.load(PLAIN), unit.memory()), (7, 7));
+    }
+
+    #[test]
+    fn what_was_read_stays_until_a_load_goes_past_it_or_the_cache_is_invalidated() {
+        let mut unit = Unit::new();
+        unit.set(1);
+        assert_eq!(unit.load(PLAIN), 1);
+        unit.set(2);
+        assert_eq!(unit.load(PLAIN), 1);
+        assert_eq!((unit.load(BYPASS), unit.load(PLAIN)), (2, 2));
+        unit.set(3);
+        assert_eq!(unit.load(PLAIN), 2);
+        unit.bus(|bus| bus.invalidate(Caches { gl0: true, gl1: true, scalar: false }));
+        assert_eq!(unit.load(PLAIN), 3);
+    }
+
+    #[test]
+    fn an_atomic_works_on_what_the_dispatch_stored_and_is_seen_at_once() {
+        let mut unit = Unit::new();
+        unit.bus(|bus| bus.store(VA, &7u32.to_le_bytes(), PLAIN)).unwrap();
+        let old = unit.bus(|bus| bus.atomic(VA, AtomicOp::Add, 4, 5, 0, BYPASS)).unwrap();
+        assert_eq!((old, unit.memory(), unit.load(PLAIN)), (7, 12, 12));
+        let fault = unit.bus(|bus| bus.atomic(VA + 2, AtomicOp::Add, 4, 5, 0, BYPASS)).unwrap_err();
+        assert!(matches!(fault.kind, FaultKind::Misaligned { align: 4, .. }));
+    }
+
+    #[test]
+    fn the_scalar_cache_is_another_than_that_of_vectors() {
+        let mut unit = Unit::new();
+        let scalar = Scope { scalar: true, ..PLAIN };
+        unit.set(1);
+        assert_eq!(unit.load(scalar), 1);
+        unit.set(2);
+        assert_eq!((unit.load(scalar), unit.load(PLAIN)), (1, 2));
+        unit.bus(|bus| bus.invalidate(Caches { gl0: false, gl1: false, scalar: true }));
+        assert_eq!(unit.load(scalar), 2);
+    }
+}
