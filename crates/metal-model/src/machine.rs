@@ -356,7 +356,7 @@ impl Machine {
 
     /// The threads that run kernels, started at the first dispatch.
     pub(crate) fn workers(&self) -> &Workers {
-        self.0.workers.get_or_init(|| Workers::new(self.0.config.workers))
+        self.0.workers.get_or_init(|| Workers::with_patience(self.0.config.workers, self.0.config.patience))
     }
 
     /// Seconds since the system started, as `NSProcessInfo` and Metal's own times count them.

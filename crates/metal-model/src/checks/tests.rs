@@ -337,6 +337,13 @@ fn threadgroup_memory_is_checked_against_what_is_set_and_what_is_declared() {
         assert_eq!(Run::new(16, &[]).go(kernel), Ok(()), "{how}");
         is_threadgroup(Run::new(17, &[]).go(kernel), how);
     });
+    // A place that is known beforehand, and beyond.
+    let body = "  %p = getelementptr [16 x float], ptr addrspace(3) @shared, i64 0, i64 16\n\
+                \x20 store float 1.0, ptr addrspace(3) %p, align 4\n  ret void";
+    each(globals, &[], body, |kernel, how| is_threadgroup(Run::new(1, &[]).go(kernel), how));
+    each(globals, &[], &body.replace("i64 16", "i64 15"), |kernel, how| {
+        assert_eq!(Run::new(1, &[]).go(kernel), Ok(()), "{how}");
+    });
 }
 
 #[test]

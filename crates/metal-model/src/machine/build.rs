@@ -22,12 +22,17 @@ pub(crate) struct Config {
     pub(crate) max_threads: [usize; 3],
     pub(crate) threadgroup_memory: usize,
     pub(crate) workers: usize,
+    pub(crate) patience: Duration,
     pub(crate) compile: CompileOptions,
     pub(crate) record: bool,
     pub(crate) overlap: bool,
     pub(crate) delay: Duration,
     pub(crate) compile_time: Duration,
 }
+
+/// How long a dispatch may run. TIMEOUT: no kernel of a test takes so long, also on a loaded machine; one that never ends fails
+/// its test within the time that people wait.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What a machine is to be; [`Builder::build`] makes it. The default is a Mac of the family Apple7 (an M1) with macOS 15.
 #[derive(Clone, Debug)]
@@ -48,6 +53,7 @@ impl Default for Builder {
             max_threads: [1024; 3],
             threadgroup_memory: 32 << 10,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
+            patience: PATIENCE,
             compile: CompileOptions::default(),
             record: false,
             overlap: true,
@@ -121,6 +127,14 @@ impl Builder {
     /// How many threads run kernels: as many as the host has processors, unless said otherwise.
     pub fn workers(mut self, threads: usize) -> Self {
         self.0.workers = threads.max(1);
+        self
+    }
+
+    /// How long a dispatch may run before its command buffer ends with a timeout, as Metal ends one that it judges to run too
+    /// long: a minute, unless said otherwise. Kernels are stopped by the signal `SIGURG`, which the process must leave to this
+    /// crate.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.0.patience = patience;
         self
     }
 

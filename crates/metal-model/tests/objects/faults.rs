@@ -84,6 +84,27 @@ fn the_nth_command_buffer_fails_with_metals_code_and_writes_nothing() {
 }
 
 #[test]
+fn a_kernel_that_never_ends_times_out_and_what_is_behind_it_runs() {
+    on(Machine::builder().patience(Duration::from_millis(50)), |program| {
+        let (spin, set, buffer) = (program.pipeline("spin"), program.pipeline("set"), program.buffer(4));
+        let commands = program.queue.commandBuffer().unwrap();
+        let encoder = commands.computeCommandEncoder().unwrap();
+        encoder.setComputePipelineState(&spin);
+        // SAFETY: offset 0 is in the buffer.
+        unsafe { encoder.setBuffer_offset_atIndex(Some(&buffer), 0, 0) };
+        encoder.dispatchThreadgroups_threadsPerThreadgroup(size(1), size(1));
+        encoder.endEncoding();
+        commands.commit();
+        let next = program.commit_set(&set, &buffer, 7, 1);
+        commands.waitUntilCompleted();
+        assert_eq!(commands.error().unwrap().code(), MTLCommandBufferError::Timeout.0 as isize);
+        next.waitUntilCompleted();
+        assert_eq!(next.status(), MTLCommandBufferStatus::Completed);
+        assert_eq!(get::<u32>(&buffer, 0), 7);
+    });
+}
+
+#[test]
 fn exceptions_are_thrown_from_the_chosen_message() {
     run(|program| {
         program.machine.faults().throw(What::Dispatch, 1).throw(What::Buffer, 2);

@@ -31,6 +31,24 @@ define void @set(ptr addrspace(1) %p, ptr addrspace(2) %v, i32 %i) {
 !9 = !{i32 2, !"air.thread_position_in_grid", !"air.arg_type_name", !"uint", !"air.arg_name", !"i"}
 "#;
 
+/// `kernel void spin(device uint *p [[buffer(0)]]) { while (*(volatile device uint *)p == 0) {} }`: never ends over zeros.
+const SPIN: &str = r#"
+define void @spin(ptr addrspace(1) %p) {
+  br label %again
+again:
+  %value = load volatile i32, ptr addrspace(1) %p, align 4
+  %zero = icmp eq i32 %value, 0
+  br i1 %zero, label %again, label %done
+done:
+  ret void
+}
+!air.kernel = !{!4}
+!4 = !{ptr @spin, !5, !6}
+!5 = !{}
+!6 = !{!7}
+!7 = !{i32 0, !"air.buffer", !"air.location_index", i32 0, i32 1, !"air.read_write", !"air.address_space", i32 1, !"air.arg_type_size", i32 4, !"air.arg_type_align_size", i32 4, !"air.arg_type_name", !"uint", !"air.arg_name", !"p"}
+"#;
+
 /// `struct args { device uint *p; uint v; }; kernel void step(constant args &a [[buffer(0)]]) { *a.p = *a.p * 3 + a.v; }`: two
 /// steps in another order give another number.
 const STEP: &str = r#"
@@ -96,8 +114,8 @@ define void @large(ptr addrspace(1) %p, i32 %i) {
 
 /// The tests' library.
 pub fn library() -> Vec<u8> {
-    let texts = [SET, STEP, GROUP, LARGE].map(|text| format!("{HEAD}{text}"));
-    let [set, step, group, large] = &texts;
-    let modules = [("add", ADD), ("set", set), ("step", step), ("group", group), ("large", large)];
+    let texts = [SET, STEP, GROUP, LARGE, SPIN].map(|text| format!("{HEAD}{text}"));
+    let [set, step, group, large, spin] = &texts;
+    let modules = [("add", ADD), ("set", set), ("step", step), ("group", group), ("large", large), ("spin", spin)];
     rig_metal_model::container::pack(&modules).unwrap()
 }
