@@ -5,9 +5,11 @@
 #[expect(dead_code, reason = "each test binary uses some of it")]
 mod machine;
 
+use machine::bare::{self, Bare, Task, bytes, slot};
 use machine::launch;
 use rig::{Device, Error, read, write};
 use rig_amd_model::Machine;
+use rig_edge::Memory;
 
 const WORK: &[u8] = include_bytes!("../../amd-model/fixtures/work.co");
 const HIDDEN: &[u8] = include_bytes!("../../amd-model/fixtures/hidden.co");
@@ -63,7 +65,31 @@ fn a_function_that_keeps_a_stack_is_invalid_and_says_so() {
     machine.assert_clean();
 }
 
-/// Code goes where other code was: the instruction caches must read it afresh.
+/// The instruction caches hold what ran at an address: they read it afresh once other code is there.
+#[test]
+fn code_at_the_place_of_code_that_ran_is_what_runs() {
+    // `v_add_nc_u32 v0, s1, v1` of `iota` becomes `v_sub_nc_u32`: start - i in place of start + i.
+    let (add, subtract) = (0x4A00_0201_u32.to_le_bytes(), 0x4C00_0201_u32.to_le_bytes());
+    let mut falls = machine::SUITE.to_vec();
+    let places: Vec<usize> = (0..falls.len() - 4).step_by(4).filter(|&at| falls[at..at + 4] == add).collect();
+    let [place] = places[..] else { panic!("the instruction is in the code at {places:?}") };
+    falls[place..place + 4].copy_from_slice(&subtract);
+    let machine = Machine::builder().seed(machine::seed()).build();
+    let mut device = Bare::open(&rig_amd::on(&machine), 0, 0);
+    let (code, y) = (device.memory(Memory::Device, 1 << 16), device.memory(Memory::Pinned, 256));
+    for round in 0..6 {
+        let image = device.image_at(if round % 2 == 0 { machine::SUITE } else { &falls }, code);
+        let iota = device.entry(image, "iota");
+        let mut task = Task::new(vec![bare::launch(&iota, &[0])], vec![slot(y, 0, 256)]);
+        task.set(0, 1, 64, &[0, 64 | 1000 << 32], 16);
+        device.run(&mut task);
+        let due = (0..64_u32).map(|i| if round % 2 == 0 { 1000 + i } else { 1000 - i });
+        assert!(bytes(y, 256) == due.flat_map(u32::to_le_bytes).collect::<Vec<_>>(), "round {round}");
+    }
+    device.close();
+    machine.assert_clean();
+}
+
 #[test]
 fn an_image_that_takes_anothers_place_runs_its_own_code() {
     let (machine, device) = device();

@@ -120,8 +120,14 @@ impl Bare {
     /// An image, its code copied to where it goes.
     pub fn image(&mut self, binary: &[u8]) -> usize {
         let Ok(Code::Place(place)) = self.driver.image(binary) else { panic!("a code object") };
-        let len = place.len.next_multiple_of(4);
-        let (to, stage) = (self.memory(place.memory, len), self.memory(Memory::Pinned, len));
+        let to = self.memory(place.memory, place.len.next_multiple_of(4));
+        self.image_at(binary, to)
+    }
+
+    /// An image, its code copied to memory that has room for it.
+    pub fn image_at(&mut self, binary: &[u8], to: Location) -> usize {
+        let Ok(Code::Place(place)) = self.driver.image(binary) else { panic!("a code object") };
+        let stage = self.memory(Memory::Pinned, place.len.next_multiple_of(4));
         let (bytes, image) = (place.finish)(to).unwrap();
         // SAFETY: the region has these bytes, the host addresses them, and no work uses them yet.
         unsafe { stage.host.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
