@@ -425,3 +425,7 @@ impl Arguments {
         (at, self.address + at as u64)
     }
 }
+
+#[cfg(all(test, unix, feature = "model"))]
+#[path = "queue_tests.rs"]
+mod tests;
