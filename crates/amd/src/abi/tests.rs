@@ -108,6 +108,7 @@ fn compiles(text: &str) -> Result<(), String> {
         .map_err(|error| error.to_string())?;
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), text.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
