@@ -382,7 +382,7 @@ fn a_library_names_its_functions_and_says_why_bytes_are_none() {
     run(|program| {
         let mut names: Vec<_> = program.library.functionNames().iter().map(|name| name.to_string()).collect();
         names.sort();
-        assert_eq!(names, ["add", "group", "large", "set", "step"]);
+        assert_eq!(names, ["add", "group", "large", "set", "spin", "step"]);
         assert_eq!(program.function("add").functionType(), MTLFunctionType::Kernel);
         assert!(program.library.newFunctionWithName(&NSString::from_str("none")).is_none());
         let data =
