@@ -188,6 +188,32 @@ fn elf_says_so_where_there_is_no_compiler() {
 }
 
 /// Promises C09, C14, H02.
+/// Promise C22.
+#[test]
+fn profile_writes_a_trace_of_three_devices_that_overlap() {
+    let folder = std::env::temp_dir().join(format!("rig-profile-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let out = run("profile", &[&folder]);
+    assert!(out.contains("deliver") && out.contains("transform") && out.contains("store"), "{out}");
+    let text = std::fs::read_to_string(folder.join("profile.json")).unwrap();
+    let page = std::fs::read_to_string(folder.join("profile.html")).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(page.contains("deliver"));
+    let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let spans = |name: &str| -> Vec<[f64; 2]> {
+        let events = trace["traceEvents"].as_array().unwrap().iter();
+        let whole = events.filter(|event| event["ph"] == "X" && event["tid"] == 0 && event["name"] == name);
+        whole
+            .map(|event| (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap()))
+            .map(|(ts, dur)| [ts, ts + dur])
+            .collect()
+    };
+    let (deliver, store) = (spans("deliver"), spans("store"));
+    assert_eq!((deliver.len(), store.len()), (12, 12));
+    let overlaps = store.iter().filter(|[a, b]| deliver.iter().any(|[c, d]| a < d && c < b)).count();
+    assert!(overlaps >= 6, "the disk is at work while the camera is: {overlaps} of 12");
+}
+
 #[test]
 fn pipeline_has_its_devices_at_work_at_the_same_time() {
     let out = run("pipeline", &[]);

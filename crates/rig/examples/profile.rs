@@ -1,0 +1,69 @@
+//! A profile: what three devices did while a stream of blocks went through them, as text, as a trace and as a page.
+//!
+//! The devices work at the same time, which the trace shows: the spans of one overlap those of the others, and arrows lead from
+//! each block's stage to the next. Open profile.html in a browser, or profile.json in Perfetto or chrome://tracing.
+//!
+//! `cargo run --release --example profile`, or with the folder to write to behind `--`.
+#![expect(unsafe_code, reason = "a launch runs a kernel, and a kernel works on memory that its launch names")]
+
+use std::error::Error;
+use std::fs::File;
+use std::io::BufWriter;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use rig::{Buffer, Device, Profile, Run, write};
+use rig_host::Kernels;
+
+const BLOCKS: usize = 12;
+/// The numbers of a block.
+const LEN: usize = 1 << 16;
+
+/// A device of its own, and a run of a kernel of this name that calls `work` with a block.
+fn stage(name: &str, work: impl Fn(&mut [u32]) + Send + Sync + 'static) -> rig::Result<(Device, Run)> {
+    let device = rig::open(rig_host::cores().threads(NonZero::<u32>::MIN))?;
+    // SAFETY: slot 0 holds a block, and the launch has one group.
+    let kernels = Kernels::new().group(name, 8, move |params, _| work(unsafe { params.slice_mut(0, 0, LEN) }));
+    let function = device.load(&kernels.image())?.function(name)?;
+    let run = device.submission().launch(&function, [write(0)]).make()?.take();
+    Ok((device, run))
+}
+
+fn launch(run: &mut Run, block: &Buffer) -> rig::Result<()> {
+    // SAFETY: a stage's kernel works on the block of slot 0, and on nothing else.
+    unsafe { run.launch(&[block])? };
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let folder = std::env::args_os().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
+    // What has a speed of its own and needs no processor: a camera, a disk.
+    let (source, mut deliver) = stage("deliver", |block| {
+        thread::sleep(Duration::from_millis(3));
+        block.fill(7);
+    })?;
+    let (middle, mut transform) = stage("transform", |block| {
+        let round = |value: u32, _| value.wrapping_mul(1_664_525).wrapping_add(1_013_904_223).rotate_left(7);
+        block.iter_mut().for_each(|value| *value = (0..32).fold(*value, round));
+    })?;
+    let (sink, mut store) = stage("store", |_| thread::sleep(Duration::from_millis(2)))?;
+
+    let (streamed, profile) = Profile::take(|| -> rig::Result<()> {
+        for _ in 0..BLOCKS {
+            let block = source.buffer(4 * LEN)?;
+            launch(&mut deliver, &block)?;
+            launch(&mut transform, &block.borrow(&middle)?)?;
+            launch(&mut store, &block.borrow(&sink)?)?;
+        }
+        Ok(())
+    })?;
+    streamed?;
+
+    print!("{profile}");
+    profile.write_chrome_trace(BufWriter::new(File::create(folder.join("profile.json"))?))?;
+    profile.write_html(BufWriter::new(File::create(folder.join("profile.html"))?))?;
+    println!("{} and profile.json show it", folder.join("profile.html").display());
+    Ok(())
+}
