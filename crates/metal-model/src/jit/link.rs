@@ -4,7 +4,7 @@ use std::ffi::{CString, c_char, c_void};
 use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 use llvm_sys::core::LLVMCreateMemoryBufferWithMemoryRangeCopy;
 use llvm_sys::error::LLVMErrorRef;
@@ -145,13 +145,38 @@ impl Linked {
             Name: symbol,
             LookupFlags: LLVMOrcSymbolLookupFlags::LLVMOrcSymbolLookupFlagsRequiredSymbol,
         }];
-        let mut answer: Result<usize, String> = Err("LLVM answered no lookup".to_owned());
-        let to = (&raw mut answer).cast();
+        let answer = Arc::new(Answer::default());
+        let to = Arc::into_raw(Arc::clone(&answer)).cast_mut().cast();
         let (kind, order, symbols) =
             (LLVMOrcLookupKind::LLVMOrcLookupKindStatic, order.as_mut_ptr(), symbols.as_mut_ptr());
-        // SAFETY: one element each; the session looks things up on this thread, so the answer is there on return.
+        // SAFETY: one element each, which the call copies; the callback takes over its reference to the answer.
         unsafe { LLVMOrcExecutionSessionLookup(execution, kind, order, 1, symbols, 1, keep_address, to) };
-        answer
+        answer.wait()
+    }
+}
+
+/// What came of a lookup. Where another thread links at the same time, that thread may tell it, also after the lookup's call has
+/// returned: so it is waited for, and lives as long as either needs it.
+#[derive(Default)]
+struct Answer {
+    found: Mutex<Option<Result<usize, String>>>,
+    told: Condvar,
+}
+
+impl Answer {
+    fn tell(&self, found: Result<usize, String>) {
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        self.told.notify_all();
+    }
+
+    fn wait(&self) -> Result<usize, String> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match found.take() {
+                Some(found) => return found,
+                None => found = self.told.wait(found).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
     }
 }
 
@@ -165,13 +190,13 @@ impl Drop for Linked {
 }
 
 extern "C" fn keep_address(error: LLVMErrorRef, pairs: LLVMOrcCSymbolMapPairs, count: usize, to: *mut c_void) {
-    let answer = to.cast::<Result<usize, String>>();
+    // SAFETY: `address` gave the callback this reference, and LLVM calls it once.
+    let answer = unsafe { Arc::from_raw(to.cast::<Answer>().cast_const()) };
     let found = match take_error(error) {
         Err(why) => Err(why),
         Ok(()) if count == 0 => Err("LLVM found no symbol".to_owned()),
         // SAFETY: there is a pair, by the count.
         Ok(()) => Ok(unsafe { (*pairs).Sym.Address } as usize),
     };
-    // SAFETY: the address is that of the variable in `address`, which waits.
-    unsafe { *answer = found };
+    answer.tell(found);
 }
