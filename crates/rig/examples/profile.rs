@@ -41,6 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
     // What has a speed of its own and needs no processor: a camera, a disk.
     let (source, mut deliver) = stage("deliver", |block| {
+        // TIMEOUT: a camera of 330 pictures a second.
         thread::sleep(Duration::from_millis(3));
         block.fill(7);
     })?;
@@ -48,6 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let round = |value: u32, _| value.wrapping_mul(1_664_525).wrapping_add(1_013_904_223).rotate_left(7);
         block.iter_mut().for_each(|value| *value = (0..32).fold(*value, round));
     })?;
+    // TIMEOUT: a disk that writes a block of 256 KiB at 128 MiB a second.
     let (sink, mut store) = stage("store", |_| thread::sleep(Duration::from_millis(2)))?;
 
     let (streamed, profile) = Profile::take(|| -> rig::Result<()> {
