@@ -744,3 +744,20 @@ fn metadata_that_makes_no_sense_is_an_error() {
         assert!(matches!(reflect(&library, "k"), Err(CompileError::Damaged { .. })), "{list}");
     }
 }
+
+#[test]
+fn kernels_are_linked_on_many_threads_at_once() {
+    // Each new pool links its kernel anew, and each kernel into a library of its own.
+    let link = |seed: u32| {
+        let text = halve().replace("5.000000e-01", &format!("{}.000000e+00", seed % 5 + 2));
+        let kernel = kernel("k", &text);
+        for _ in 0..40 {
+            let mut number = Memory(vec![3.0_f32]);
+            let (none, buffers) = (Residency::default(), fixture::slots(&[number.bound()]));
+            let dispatch = Dispatch { buffers: &buffers, ..dispatch([1, 1, 1], [1, 1, 1], &none) };
+            kernel.dispatch(&dispatch, &Workers::new(1)).unwrap();
+            assert_eq!(number.get(0), 3.0 * (seed % 5 + 2) as f32);
+        }
+    };
+    std::thread::scope(|scope| (0..8).for_each(|seed| drop(scope.spawn(move || link(seed)))));
+}
