@@ -4,40 +4,10 @@
 #[expect(dead_code, reason = "each test binary uses some of it")]
 mod machine;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use machine::bare::{Bare, Task, copy, launch, memset, slot};
 use rig_amd_model::Machine;
+use rig_conformance::allocations::{self, Counting};
 use rig_edge::{Memory, Room};
-
-/// The system's allocator; counts the allocations of each thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: passes every call on to the system's allocator, unchanged.
-#[expect(unsafe_code, reason = "an allocator")]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(address, layout) }
-    }
-
-    unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise.
-        unsafe { System.realloc(address, layout, size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -59,21 +29,22 @@ fn room_and_submit_allocate_nothing() {
     task.set(0, 1, 64, &[0, 16 | 1 << 32], 16);
     task.set(3, 1, 64, &[0, 16 | 1 << 32], 16);
     let mut nothing = Task::new(vec![], vec![]);
-    let before = ALLOCATIONS.get();
-    for _ in 0..5 {
-        device.try_submit(&mut task).unwrap();
-        device.try_submit(&mut nothing).unwrap();
-    }
-    machine.hold();
     let mut laters = 0;
-    for _ in 0..5000 {
-        match device.try_submit(&mut nothing) {
-            Ok(_) => {}
-            Err(Room::Later) => laters += 1,
-            Err(other) => panic!("{other:?}"),
+    let allocated = allocations::during(|| {
+        for _ in 0..5 {
+            device.try_submit(&mut task).unwrap();
+            device.try_submit(&mut nothing).unwrap();
         }
-    }
-    assert_eq!(ALLOCATIONS.get() - before, 0);
+        machine.hold();
+        for _ in 0..5000 {
+            match device.try_submit(&mut nothing) {
+                Ok(_) => {}
+                Err(Room::Later) => laters += 1,
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    });
+    assert_eq!(allocated, 0);
     assert!(laters > 0, "so many values are not in flight at once");
     machine.release();
     device.wait(device.last());

@@ -5,39 +5,9 @@
 #[path = "host/harness.rs"]
 mod harness;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use harness::{Run, both, copy, launch, memset};
+use rig_conformance::allocations::{self, Counting};
 use rig_host::Kernels;
-
-/// The system's allocator; counts the allocations of each thread.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: passes every call on to the system's allocator, unchanged.
-#[expect(unsafe_code, reason = "an allocator")]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(address, layout) }
-    }
-
-    unsafe fn realloc(&self, address: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's promise.
-        unsafe { System.realloc(address, layout, size) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -60,10 +30,8 @@ fn a_steady_submit_and_its_wait_allocate_nothing() {
         };
         // As deep as the queue will be, and long enough that this thread has run kernels of both kinds.
         (0..50).for_each(|_| round(20));
-        let before = ALLOCATIONS.get();
-        (0..100).for_each(|i| round(1 + i % 10));
         // The thread's first stacks are made when it happens to run the first thread kernel itself, which the rounds before
         // saw to.
-        assert_eq!(ALLOCATIONS.get() - before, 0);
+        assert_eq!(allocations::during(|| (0..100).for_each(|i| round(1 + i % 10))), 0);
     }
 }

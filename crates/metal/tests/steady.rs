@@ -3,10 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(unsafe_code, reason = "the test counts allocations, and binds a buffer")]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use objc2::rc::autoreleasepool;
+use rig_conformance::allocations::{self, Counting};
 use rig_edge::{Driver, Submitted};
 use rig_metal::sys::{
     MTLCommandBuffer, MTLCommandEncoder, MTLCommandQueue, MTLComputeCommandEncoder, MTLCreateSystemDefaultDevice,
@@ -19,43 +17,10 @@ use kit::machine::Mac;
 #[expect(dead_code, reason = "each test binary uses some of it")]
 mod kit;
 
-/// Counts the allocations of each thread.
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is passed on to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = COUNT.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let _ = COUNT.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
-        unsafe { System.realloc(at, layout, size) }
-    }
-}
-
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 const SUBMITS: usize = 200;
-
-fn counted(mut work: impl FnMut()) -> u64 {
-    let before = COUNT.get();
-    work();
-    COUNT.get() - before
-}
 
 /// Promise S09.
 #[test]
@@ -67,7 +32,7 @@ fn a_launch_into_an_open_command_buffer_allocates_nothing_of_the_drivers() {
     mac.machine.hold();
     // Three behind, and one open, with its encoder and the driver's own thread-locals made.
     while direct.submit(&mut step) == Submitted::Committed {}
-    let driver = counted(|| {
+    let driver = allocations::during(|| {
         for _ in 0..SUBMITS {
             assert_eq!(direct.submit(&mut step), Submitted::Encoded);
         }
@@ -89,7 +54,7 @@ fn a_launch_into_an_open_command_buffer_allocates_nothing_of_the_drivers() {
             });
         };
         send(0);
-        let bare = counted(|| (1..=SUBMITS).for_each(&mut send));
+        let bare = allocations::during(|| (1..=SUBMITS).for_each(&mut send));
         encoder.endEncoding();
         bare
     });

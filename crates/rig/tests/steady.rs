@@ -1,40 +1,11 @@
 //! What a steady submit costs in allocations.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use rig::{read, write};
 use rig_conformance::NullOpener;
-
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: passes everything on to the system's allocator, and counts.
-#[expect(unsafe_code, reason = "a counting allocator")]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(start, layout) }
-    }
-}
+use rig_conformance::allocations::{self, Counting};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-fn allocations(f: impl FnOnce()) -> usize {
-    let before = COUNT.with(Cell::get);
-    f();
-    COUNT.with(Cell::get) - before
-}
 
 /// Promise S09.
 #[test]
@@ -57,6 +28,6 @@ fn a_steady_submit_makes_no_heap_allocation() {
         point.wait().unwrap();
     };
     go();
-    assert_eq!(allocations(|| (0..1000).for_each(|_| go())), 0);
-    assert!(allocations(|| drop(Box::new(1))) > 0, "the counter counts");
+    assert_eq!(allocations::during(|| (0..1000).for_each(|_| go())), 0);
+    assert!(allocations::during(|| drop(Box::new(1))) > 0, "the counter counts");
 }
