@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 
 use rig_edge::{
-    Code, EntryAnswer, Facts, Fault, ImageError, Location, Memory, Opener, Part, PlanError, Room, Sleep, Submitted,
-    Timeline, Work,
+    Code, EntryAnswer, Facts, Fault, ImageError, Location, Memory, Part, PlanError, Room, Sleep, Submitted, Timeline,
+    Work,
 };
 
 /// How many GPUs Metal offers: none here.
@@ -16,30 +16,11 @@ pub fn count() -> Result<u32, String> {
     Ok(0)
 }
 
-/// The opener of the GPU `index`, counted from 0: `METAL`, `METAL:1` and so on. It opens no device here, and its
-/// [`make`](Opener::make) says so.
-pub fn gpu(index: u32) -> GpuOpener {
-    GpuOpener { index }
-}
-
-/// Opens devices on one GPU: none here.
-#[derive(Clone, Copy, Debug)]
-pub struct GpuOpener {
-    index: u32,
-}
-
-impl Opener for GpuOpener {
-    type Driver = Metal;
-
-    fn name(&self) -> String {
-        if self.index == 0 { "METAL".into() } else { format!("METAL:{}", self.index) }
-    }
-
-    fn make(&self, _: Timeline) -> Result<Metal, String> {
-        Err("there is no Metal here: it is Apple's, on macOS 15 or later (for tests on x86-64 Linux, build rig-metal with its \
-             feature `model`)"
-            .into())
-    }
+/// Opens nothing, and says why.
+pub(crate) fn make(_: u32, _: Timeline) -> Result<Metal, String> {
+    Err("there is no Metal here: it is Apple's, on macOS 15 or later (for tests on x86-64 Linux, build rig-metal with its \
+         feature `model`)"
+        .into())
 }
 
 /// A device on Apple's Metal: none exists here.
@@ -110,9 +91,10 @@ impl rig_edge::Driver for Metal {
 
 #[cfg(test)]
 mod tests {
-    use rig_edge::WordIndex;
+    use rig_edge::{Opener, WordIndex};
 
     use super::*;
+    use crate::gpu;
 
     /// Promises M01, M02, M05.
     #[test]

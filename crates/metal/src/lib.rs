@@ -84,6 +84,7 @@ mod memory;
 mod object;
 #[cfg(rig_metal)]
 mod open;
+mod opener;
 #[cfg(rig_metal)]
 mod params;
 #[cfg(any(rig_metal, test))]
@@ -103,7 +104,7 @@ pub mod sys;
 mod work;
 
 #[cfg(not(rig_metal))]
-pub use absent::{GpuOpener, Metal, count, gpu};
+pub use absent::{Metal, count};
 #[cfg(rig_metal)]
 pub use capability::Capability;
 #[cfg(rig_metal)]
@@ -117,4 +118,5 @@ pub use icb::{Icb, IndirectLaunch};
 #[cfg(rig_metal)]
 pub use memory::Region;
 #[cfg(rig_metal)]
-pub use open::{GpuOpener, count, gpu};
+pub use open::count;
+pub use opener::{GpuOpener, gpu};

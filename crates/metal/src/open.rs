@@ -1,11 +1,11 @@
-//! The opener, and how many GPUs there are.
+//! Opening a device, and how many GPUs there are.
 
 use std::sync::Arc;
 
 use objc2::rc::{Retained, autoreleasepool};
 use objc2::runtime::ProtocolObject;
 use objc2_foundation::NSProcessInfo;
-use rig_edge::{Opener, Timeline};
+use rig_edge::Timeline;
 
 use crate::capability::Capability;
 use crate::completion;
@@ -30,34 +30,15 @@ pub fn count() -> Result<u32, String> {
     autoreleasepool(|_| guard(|| u32::from(MTLCreateSystemDefaultDevice().is_some())))
 }
 
-/// The opener of the GPU `index`, counted from 0: `METAL`, `METAL:1` and so on. Never fails: its
-/// [`make`](Opener::make) does.
-pub fn gpu(index: u32) -> GpuOpener {
-    GpuOpener { index }
-}
-
-/// Opens devices on one GPU. Each has a queue, a timeline and a capability of its own.
-#[derive(Clone, Copy, Debug)]
-pub struct GpuOpener {
-    index: u32,
-}
-
-impl Opener for GpuOpener {
-    type Driver = Metal;
-
-    fn name(&self) -> String {
-        if self.index == 0 { "METAL".into() } else { format!("METAL:{}", self.index) }
+/// Opens a device on the GPU `index`.
+pub(crate) fn make(index: u32, timeline: Timeline) -> Result<Metal, String> {
+    if rig_edge::callback::inside() {
+        return Err("a fill or a kernel opens no device: open it before".into());
     }
-
-    fn make(&self, timeline: Timeline) -> Result<Metal, String> {
-        if rig_edge::callback::inside() {
-            return Err("a fill or a kernel opens no device: open it before".into());
-        }
-        autoreleasepool(|_| guard(|| make(self.index, timeline)).and_then(|made| made))
-    }
+    autoreleasepool(|_| guard(|| open(index, timeline)).and_then(|made| made))
 }
 
-fn make(index: u32, timeline: Timeline) -> Result<Metal, String> {
+fn open(index: u32, timeline: Timeline) -> Result<Metal, String> {
     let gpu = if index == 0 { MTLCreateSystemDefaultDevice() } else { None };
     let Some(gpu) = gpu else {
         let count = u32::from(MTLCreateSystemDefaultDevice().is_some());
@@ -93,17 +74,4 @@ fn run(gpu: &Retained<ProtocolObject<dyn MTLDevice>>) -> Result<Running, String>
         .map_err(|error| format!("Metal makes no residency set for the device: {}", error.localizedDescription()))?;
     queue.addResidencySet(&set);
     Ok(Running::new(queue.into(), fence.into(), set.into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Promise M02.
-    #[test]
-    fn openers_are_named_by_their_gpus_and_never_fail() {
-        assert_eq!(gpu(0).name(), "METAL");
-        assert_eq!(gpu(1).name(), "METAL:1");
-        assert_eq!(gpu(u32::MAX).name(), "METAL:4294967295");
-    }
 }
