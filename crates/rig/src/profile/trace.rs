@@ -4,6 +4,7 @@
 //! microseconds. Each device is a process, named by metadata events, and each of its queues a thread; the host is process 0.
 //! Spans are complete events (`X`); what follows what is a pair of flow events (`s`, `f`) inside the two spans.
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::io;
 use std::time::Duration;
@@ -22,76 +23,71 @@ impl Profile {
     pub fn write_chrome_trace(&self, mut to: impl io::Write) -> io::Result<()> {
         let mut events = Events { to: &mut to, first: true };
         events.begin()?;
-        self.names(&mut events)?;
+        self.queues(&mut events)?;
+        let ran: HashMap<(u32, u64), Interval> =
+            self.values.iter().filter_map(|value| Some(((value.timeline, value.value), value.ran?))).collect();
         for value in &self.values {
-            self.value(&mut events, value)?;
+            write_value(&mut events, value, &ran)?;
         }
-        for span in &self.host {
-            let (name, thread) = (format!("{} {}", span.work.name(), span.device), self.thread(&span.thread));
-            events.span(&name, 0, thread, span.ran, &[("bytes", span.bytes)])?;
-        }
+        self.host(&mut events)?;
         events.end()
     }
 
-    /// The host's threads, numbered by their first appearance.
-    fn thread(&self, name: &str) -> u32 {
-        let mut seen: Vec<&str> = Vec::new();
+    /// The host's spans, its threads numbered and named at their first appearance.
+    fn host(&self, events: &mut Events<'_>) -> io::Result<()> {
+        events.name("process_name", 0, 0, "host")?;
+        let mut threads = HashMap::new();
         for span in &self.host {
-            if !seen.contains(&&*span.thread) {
-                seen.push(&span.thread);
+            let next = threads.len() as u32;
+            let thread = *threads.entry(&*span.thread).or_insert(next);
+            if thread == next {
+                events.name("thread_name", 0, thread, &span.thread)?;
             }
+            let name = format!("{} {}", span.work.name(), span.device);
+            events.span(&name, 0, thread, span.ran, &[("bytes", span.bytes)])?;
         }
-        seen.iter().position(|other| *other == name).map_or(0, |at| at as u32)
+        Ok(())
     }
 
-    fn names(&self, events: &mut Events<'_>) -> io::Result<()> {
-        events.name("process_name", 0, 0, "host")?;
-        let mut threads = Vec::new();
-        for span in &self.host {
-            if !threads.contains(&&*span.thread) {
-                threads.push(&*span.thread);
-                events.name("thread_name", 0, threads.len() as u32 - 1, &span.thread)?;
-            }
-        }
-        let mut queues = Vec::new();
+    /// The names of the devices and of their queues.
+    fn queues(&self, events: &mut Events<'_>) -> io::Result<()> {
+        let mut named = HashSet::new();
         for value in &self.values {
             let process = process(value.timeline);
-            if !queues.contains(&(process, VALUES)) {
-                queues.push((process, VALUES));
+            if named.insert((process, VALUES)) {
                 events.name("process_name", process, VALUES, &value.device)?;
                 events.name("thread_name", process, VALUES, "values")?;
             }
             for part in value.parts.iter().filter(|part| part.ran.is_some()) {
                 let thread = part.queue + 1;
-                if !queues.contains(&(process, thread)) {
-                    queues.push((process, thread));
+                if named.insert((process, thread)) {
                     events.name("thread_name", process, thread, &format!("queue {}", part.queue))?;
                 }
             }
         }
         Ok(())
     }
+}
 
-    fn value(&self, events: &mut Events<'_>, value: &ValueSpan) -> io::Result<()> {
-        let Some(ran) = value.ran else { return Ok(()) };
-        let process = process(value.timeline);
-        let names: Vec<&str> = value.parts.iter().map(|part| &*part.name).collect();
-        let bytes = value.parts.iter().map(|part| part.bytes).sum();
-        let numbers = [("value", value.value), ("bytes", bytes), ("error_ns", value.error.as_nanos() as u64)];
-        events.span(&names.join(", "), process, VALUES, ran, &numbers)?;
-        for part in &value.parts {
-            if let Some(ran) = part.ran {
-                events.span(&part.name, process, part.queue + 1, ran, &[("bytes", part.bytes)])?;
-            }
+/// A value and its parts, with an arrow from each value that it follows; `ran` says when those of the profile ran.
+fn write_value(events: &mut Events<'_>, value: &ValueSpan, ran: &HashMap<(u32, u64), Interval>) -> io::Result<()> {
+    let Some(span) = value.ran else { return Ok(()) };
+    let process = process(value.timeline);
+    let names: Vec<&str> = value.parts.iter().map(|part| &*part.name).collect();
+    let bytes = value.parts.iter().map(|part| part.bytes).sum();
+    let numbers = [("value", value.value), ("bytes", bytes), ("error_ns", value.error.as_nanos() as u64)];
+    events.span(&names.join(", "), process, VALUES, span, &numbers)?;
+    for part in &value.parts {
+        if let Some(ran) = part.ran {
+            events.span(&part.name, process, part.queue + 1, ran, &[("bytes", part.bytes)])?;
         }
-        for &(timeline, followed) in &value.follows {
-            let earlier = self.values.iter().find(|other| (other.timeline, other.value) == (timeline, followed));
-            if let Some((other, before)) = earlier.and_then(|other| Some((other, other.ran?))) {
-                events.flow(self::process(other.timeline), before.end, process, ran.start)?;
-            }
-        }
-        Ok(())
     }
+    for &(timeline, followed) in &value.follows {
+        if let Some(before) = ran.get(&(timeline, followed)) {
+            events.flow(self::process(timeline), before.end, process, span.start)?;
+        }
+    }
+    Ok(())
 }
 
 /// A device's process in the trace: the host has 0.
