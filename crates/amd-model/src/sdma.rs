@@ -1,9 +1,9 @@
 //! The processor of SDMA packets: a copy engine, version 6 as in gfx1100.
 //!
 //! Packets begin in order. Copies, fills and writes that are not parted by a fence (or another packet that waits for them)
-//! move their bytes at the same time, in any order, as the engine's pipeline may. What a copy or a fill writes to memory that caches may hold stays with the engine until
-//! a GCR packet writes it back, and what it read stays until one invalidates. Fences, atomics, polls and timestamps go
-//! beside every cache.
+//! move their bytes at the same time, in any order, as the engine's pipeline may. What a copy or a fill writes to memory that
+//! caches may hold stays with the engine until a GCR packet writes it back, and what it read stays until one invalidates.
+//! Fences, atomics, polls and timestamps go beside every cache.
 //!
 //! Formats: Linux' sdma_v6_0 packets and ROCr's sdma_registers.h.
 
@@ -244,14 +244,7 @@ impl Core {
             }
             POLL if !flushes_window(words) => {
                 reserved(0x0fff_0000)?;
-                if first >> 31 == 0 || first >> 28 & 7 == 7 {
-                    return Err(field("POLL's first word", u64::from(first), "a function, and the bit 31: memory"));
-                }
-                aligned("POLL address", wide(words, 1), 4)?;
-                if words[5] >> 16 != 0xfff {
-                    return Err(field("POLL retries", u64::from(words[5] >> 16), "0xfff: for ever"));
-                }
-                self.word32(queue.gpu, wide(words, 1))?;
+                self.sdma_check_poll(queue, words)?;
             }
             ATOMIC => {
                 reserved(0x01ff_0000)?;
@@ -271,6 +264,19 @@ impl Core {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    fn sdma_check_poll(&self, queue: &Queue, words: &[u32]) -> Result<(), Stop> {
+        let first = words[0];
+        if first >> 31 == 0 || first >> 28 & 7 == 7 {
+            return Err(field("POLL's first word", u64::from(first), "a function, and the bit 31: memory"));
+        }
+        aligned("POLL address", wide(words, 1), 4)?;
+        if words[5] >> 16 != 0xfff {
+            return Err(field("POLL retries", u64::from(words[5] >> 16), "0xfff: for ever"));
+        }
+        self.word32(queue.gpu, wide(words, 1))?;
         Ok(())
     }
 
