@@ -195,6 +195,17 @@ impl Device {
         self.handle.core.close("it was closed");
     }
 
+    /// Loses the device with a reason of the program's own, as a fault of it alone would: for what only the program can
+    /// know, such as that other machines which the work needs are gone, and that what it writes is not right. Its points that
+    /// are not reached by now are Lost once this returns, and so is what waited for them. Waits for no work: what is committed
+    /// may still run. A device that is lost or closed keeps its first reason. Inside a fill or a kernel it does nothing: return
+    /// an error there.
+    pub fn lose(&self, why: &str) {
+        if !rig_edge::callback::inside() {
+            self.handle.core.lose(rig_edge::Fault::here(why));
+        }
+    }
+
     /// Why the device is lost or closed; `None` while it is open.
     pub fn lost(&self) -> Option<Arc<str>> {
         self.handle.core.why_lost()
