@@ -15,6 +15,7 @@ pub(crate) use self::loss::panic_message;
 pub(crate) use self::stop::sweep_stopped;
 use crate::error::invalid;
 use crate::primitive::atomic::AtomicU64;
+use crate::profile::process;
 use crate::timeline::timelines;
 use crate::{Buffer, Builder, Error, Image, Result};
 
@@ -50,6 +51,7 @@ pub fn open<O: Opener>(opener: O) -> Result<Device> {
     if rig_edge::callback::inside() {
         return invalid!("{name} cannot be opened inside a fill or a kernel: open it before");
     }
+    process::look();
     stop::stop_lost(&name);
     sweep_stopped();
     let timelines = timelines();
@@ -85,6 +87,7 @@ pub fn open<O: Opener>(opener: O) -> Result<Device> {
     let core = Arc::new(Core::new(name, driver, slot, start));
     timelines.attach(slot, &core);
     core::register(&core);
+    process::opened();
     Ok(Device { handle: Arc::new(Handle { core }) })
 }
 

@@ -60,6 +60,20 @@
 //! value wrote is refused until it is wholly written anew. Other devices go on; the same hardware can be opened again at
 //! once.
 //!
+//! # Seeing what runs
+//!
+//! [`Profile::take`] gives what every device and the host did while a closure ran. And a program that knows nothing of profiles
+//! is traced as it is, where the variable `RIG_TRACE` names a file when it opens its first device:
+//!
+//! ```console
+//! $ RIG_TRACE=trace.html cargo run --release --example pipeline
+//! ```
+//!
+//! The file is written when the process exits, whichever devices are still open then, as [`Profile::write_file`] does: a page
+//! (`.html`), a text (`.txt`) or a Chrome trace. Several files are parted as in `PATH`, and `%p` in a name is the process's
+//! number. The trace begins with the first open and holds 262,144 spans at most. A process that a signal or an abort ends writes
+//! none. Without the variable nothing is done, but for one look at the environment at the first open.
+//!
 //! # Inside callbacks
 //!
 //! Inside a fill or a kernel of the host's devices, a call that could wait or submit is [`Error::Invalid`] and changes
@@ -67,6 +81,7 @@
 //! Invalid, since it might wait for itself.
 
 mod allocation;
+mod best;
 mod buffer;
 mod copy;
 mod device;
@@ -91,6 +106,7 @@ mod timeline;
 mod typed;
 mod wait;
 
+pub use best::{Best, Candidate, best_of};
 pub use buffer::{Buffer, Claim};
 pub use copy::{Copied, CopyPath};
 pub use device::{Device, open};

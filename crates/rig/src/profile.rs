@@ -12,10 +12,14 @@
 
 mod causal;
 mod html;
+pub(crate) mod process;
 mod record;
 mod summary;
 mod trace;
 
+use std::fs;
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +32,8 @@ use crate::{CopyPath, Result};
 /// What the devices and the host did while a closure ran: see [`Profile::take`].
 ///
 /// All times are since the profile began, on the host's clock.
+///
+/// A program that takes no profile is traced as it is by the variable `RIG_TRACE`: see [Seeing what runs](crate#seeing-what-runs).
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Profile {
@@ -174,6 +180,43 @@ impl Profile {
         }
         let (answer, recorded) = collect(closure);
         Ok((answer, causal::profile(recorded)))
+    }
+
+    /// Writes the profile to a file as its name says: `.html` as a page ([`write_html`](Profile::write_html)), `.txt` as the
+    /// text of its `Display`, and any other as a Chrome trace ([`write_chrome_trace`](Profile::write_chrome_trace)).
+    ///
+    /// A regular file takes the place of one that was there once it is whole, so nobody finds a part of it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system; what was there is then as it was.
+    pub fn write_file(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let path = path.as_ref();
+        // A pipe or a terminal is written to, and not replaced.
+        if fs::metadata(path).is_ok_and(|facts| !facts.is_file()) {
+            return self.write_as(path, path);
+        }
+        let mut part = path.as_os_str().to_owned();
+        part.push(format!(".{}.part", std::process::id()));
+        let part = Path::new(&part);
+        self.write_as(path, part).and_then(|()| fs::rename(part, path)).inspect_err(|_| {
+            // It may not be there, or not be removed: the first error is the one to tell.
+            let _ = fs::remove_file(part);
+        })
+    }
+
+    /// Writes to the file `to`, as the name of `path` says.
+    fn write_as(&self, path: &Path, to: &Path) -> io::Result<()> {
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
+        let mut file = BufWriter::new(fs::File::create(to)?);
+        match ending.as_deref() {
+            Some("html" | "htm") => self.write_html(file),
+            Some("txt") => {
+                write!(file, "{self}")?;
+                file.flush()
+            }
+            _ => self.write_chrome_trace(file),
+        }
     }
 
     /// The values of the devices of this name, in the order of their submits' ends.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use rig_edge::times::{self, Span, Times};
 
-use super::{HostWork, lock};
+use super::{HostWork, lock, process};
 use crate::run::Run;
 use crate::submission::{Made, Shape};
 use crate::submit::submit_recorded;
@@ -94,6 +94,7 @@ pub(crate) fn submit(run: &mut Run, buffers: &[&Buffer], own_hold: bool) -> Resu
         told.iter().for_each(|profile| lock(&profile.values).push(Arc::clone(&value)));
     }
     tell(&told, HostWork::Submit, &device, submit, 0);
+    process::tend();
     answer
 }
 
@@ -128,6 +129,7 @@ fn host_told<R>(device: &str, work: impl FnOnce() -> R, what: impl FnOnce(&R) ->
     let span = Span { start, end: times::now() };
     if let Some((work, bytes)) = what(&answer) {
         tell(&told, work, &device.into(), span, bytes);
+        process::tend();
     }
     answer
 }
@@ -139,15 +141,25 @@ fn tell(told: &[Arc<Recorded>], work: HostWork, device: &Arc<str>, span: Span, b
     told.iter().for_each(|profile| lock(&profile.host).push(host.clone()));
 }
 
+/// Has submits and the host tell of themselves to `recorded`, until [`end`].
+pub(super) fn begin(recorded: &Arc<Recorded>) {
+    lock(&OPEN).push(Arc::clone(recorded));
+    TAKEN.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Ends that: called once for each [`begin`].
+pub(super) fn end(recorded: &Arc<Recorded>) {
+    TAKEN.fetch_sub(1, Ordering::Relaxed);
+    lock(&OPEN).retain(|open| !Arc::ptr_eq(open, recorded));
+}
+
 /// Takes a profile of the closure; waits for the values that it was told of.
 pub(super) fn collect<R>(closure: impl FnOnce() -> R) -> (R, Arc<Recorded>) {
     let recorded = Arc::new(Recorded::default());
-    lock(&OPEN).push(Arc::clone(&recorded));
-    TAKEN.fetch_add(1, Ordering::Relaxed);
+    begin(&recorded);
     let start = times::now();
     let answer = catch_unwind(AssertUnwindSafe(closure));
-    TAKEN.fetch_sub(1, Ordering::Relaxed);
-    lock(&OPEN).retain(|open| !Arc::ptr_eq(open, &recorded));
+    end(&recorded);
     let answer = answer.unwrap_or_else(|panic| resume_unwind(panic));
     // Submits that were under way beside the closure's end may still tell of themselves: they are left out.
     let values = lock(&recorded.values).clone();
