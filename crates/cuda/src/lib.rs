@@ -40,6 +40,7 @@
 
 mod code;
 mod container;
+mod counter;
 mod edges;
 mod facts;
 mod fault;
@@ -68,6 +69,7 @@ use rig_edge::{
 };
 
 pub use code::{Entry, Image};
+pub use counter::{Counter, Entered};
 use gpu::Gpu;
 pub use memory::Region;
 pub use open::{GpuOpener, count, gpu};

@@ -12,7 +12,9 @@ use rig_edge::{Block, Launch, Part, Work};
 
 use crate::Cuda;
 use crate::code::Entry;
+use crate::counter::Counter;
 use crate::fault::reason;
+use crate::gpu::Gpu;
 use crate::plan::resolve;
 use crate::sys::Result;
 use crate::sys::abi::Stream;
@@ -29,7 +31,7 @@ const PLAIN_AFTER_WAIT_MOST: usize = 2;
 /// captures.
 pub struct Encoder<'a> {
     stream: Stream,
-    context: *mut c_void,
+    gpu: &'static Gpu,
     lent: PhantomData<&'a ()>,
 }
 
@@ -41,7 +43,19 @@ impl Encoder<'_> {
 
     /// The GPU's primary context: a `CUcontext`.
     pub fn context(&self) -> *mut c_void {
-        self.context
+        self.gpu.context().0
+    }
+
+    /// Puts a store on the stream: once everything that was put there before has run, the counter shows `value`.
+    ///
+    /// # Errors
+    ///
+    /// CUDA's words, where it refuses the store.
+    pub fn count(&mut self, counter: &Counter, value: u64) -> std::result::Result<(), String> {
+        // SAFETY: the stream is lent for the fill, and counters last as long as the process.
+        #[expect(unsafe_code, reason = "writes a counter")]
+        let written = unsafe { self.gpu.api.stream_write(self.stream, counter.address, value) };
+        written.map_err(|failure| reason(self.gpu.api, failure))
     }
 }
 
@@ -161,7 +175,7 @@ impl Cuda {
                 unsafe { api.memset(stream, slot.device, memset.byte, slot.len as usize) }
             }
             Part::Fill(fill) => {
-                let mut encoder = Encoder { stream, context: self.gpu.context().0, lent: PhantomData };
+                let mut encoder = Encoder { stream, gpu: self.gpu, lent: PhantomData };
                 return (fill.code)(&mut encoder, work.slots);
             }
         };
