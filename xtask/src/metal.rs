@@ -33,7 +33,7 @@ pub fn run(arguments: &[String]) -> Result {
     counted(&mut test)?;
     step(
         cargo()
-            .args(["run", "--release", "--package", "rig-metal", "--example", "add"])
+            .args(["run", "--release", "--package", "rig-metal", "--example", "metal_add"])
             .env("RIG_METAL_KERNELS", &folder),
     )
 }

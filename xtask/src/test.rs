@@ -23,7 +23,7 @@ pub fn run(arguments: &[String]) -> Result {
 
 /// Asks for the whole workspace, but what cannot run here; says why that is.
 fn whole(command: &mut Command) -> Option<String> {
-    command.arg("--workspace");
+    command.args(["--workspace", "--features", "rig-gpu/tracing"]);
     if cfg!(target_os = "linux") {
         command.args(["--features", "rig-amd/model"]);
     }

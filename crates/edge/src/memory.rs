@@ -18,6 +18,17 @@ pub enum Memory {
     Mapped,
 }
 
+impl Memory {
+    /// Its name in messages: `device`, `pinned` or `mapped`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Memory::Device => "device",
+            Memory::Pinned => "pinned",
+            Memory::Mapped => "mapped",
+        }
+    }
+}
+
 /// Where a region lies.
 #[derive(Clone, Copy, Debug)]
 pub struct Location {

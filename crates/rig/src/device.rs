@@ -14,6 +14,7 @@ pub(crate) use self::core::{Core, Kept, Retired, SubmissionEnd, refresh_own_word
 pub(crate) use self::loss::panic_message;
 pub(crate) use self::stop::sweep_stopped;
 use crate::error::invalid;
+use crate::events::tell;
 use crate::primitive::atomic::AtomicU64;
 use crate::profile::process;
 use crate::timeline::timelines;
@@ -70,6 +71,7 @@ pub fn open<O: Opener>(opener: O) -> Result<Device> {
         Ok(driver) => erase(driver),
         Err(why) => {
             timelines.release(slot);
+            tell!(warn, "a device could not be opened", device = &*name, why = &*why);
             return Err(Error::Refused(format!("{name} cannot be opened: {why}")));
         }
     };
@@ -87,6 +89,8 @@ pub fn open<O: Opener>(opener: O) -> Result<Device> {
     let core = Arc::new(Core::new(name, driver, slot, start));
     timelines.attach(slot, &core);
     core::register(&core);
+    let budget = core.facts.budget;
+    tell!(info, "a device is open", device = &*core.name, driver = std::any::type_name::<O::Driver>(), budget = budget);
     process::opened();
     Ok(Device { handle: Arc::new(Handle { core }) })
 }

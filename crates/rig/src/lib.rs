@@ -60,6 +60,13 @@
 //! value wrote is refused until it is wholly written anew. Other devices go on; the same hardware can be opened again at
 //! once.
 //!
+//! # Logs
+//!
+//! With the feature `tracing`, rig tells a program's log, by events of the crate `tracing` with the target `rig`, which
+//! devices were opened, closed and lost and why, which allocations found no memory, and at the levels DEBUG and TRACE each
+//! round of reclamation, each growth of a driver and each region of memory that a driver made. A subscriber runs with no lock
+//! of rig's held, and may use rig. Nothing is told of a submit or a wait; [`Profile`] is for those.
+//!
 //! # Seeing what runs
 //!
 //! [`Profile::take`] gives what every device and the host did while a closure ran. And a program that knows nothing of profiles
@@ -87,6 +94,7 @@ mod copy;
 mod device;
 mod dropped;
 mod error;
+mod events;
 mod future;
 mod gate;
 mod hold;

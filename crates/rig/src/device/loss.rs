@@ -17,6 +17,7 @@ use rig_edge::{Fault, Reach};
 
 use super::core::{Dependent, Reason, known};
 use super::{Core, timelines};
+use crate::events::tell;
 use crate::primitive::atomic::Ordering;
 use crate::timeline::{Lost, Stamp};
 
@@ -41,6 +42,9 @@ impl Core {
     fn lose_alone(&self, why: &Arc<str>) -> bool {
         let first = self.shut(why, true, |gate| gate.lose());
         self.wake_waiters();
+        if first {
+            tell!(error, "a device is lost", device = &*self.name, why = &**why);
+        }
         first
     }
 
@@ -61,6 +65,9 @@ impl Core {
             propagate();
         }
         self.wake_waiters();
+        if first && !inside {
+            tell!(info, "a device is closed", device = &*self.name, why = &*why);
+        }
         if claimed {
             self.stop();
         }

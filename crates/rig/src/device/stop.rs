@@ -14,6 +14,7 @@ use rig_edge::WordSource;
 
 use super::Core;
 use super::core::known;
+use crate::events::tell;
 use crate::primitive::atomic::{AtomicUsize, Ordering};
 use crate::primitive::{Mutex, process_wide, thread};
 use crate::timeline::timelines;
@@ -104,6 +105,7 @@ impl Core {
         let _ = self.caught(|| self.driver.stop(fault.as_deref()));
         timelines().end_failures(self.slot, self.submitted.load(Ordering::Acquire));
         self.stopped.store(true, Ordering::Release);
+        tell!(debug, "a device is stopped", device = &*self.name);
     }
 
     /// Once the word shows the end: gives back all that nobody holds, and then the slot.

@@ -17,6 +17,7 @@ use super::slab::{SLAB_BYTES, Slab};
 use super::{Found, Origin, Pool, ROUNDS, Region, Trade, kind};
 use crate::allocation::Place;
 use crate::device::{Core, Retired};
+use crate::events;
 use crate::profile::{self, HostWork};
 use crate::timeline::{Stamp, word_shows};
 use crate::{Error, Result};
@@ -68,9 +69,14 @@ impl Core {
         }
         self.give_all_back(refused);
         match self.make(memory, words, self.claim(Some(kind), words))? {
-            Tried::Place(place) => Ok(place),
-            _ => self.pool.lock().find_stuck(kind, words).ok_or(no_memory),
+            Tried::Place(place) => return Ok(place),
+            Tried::Full | Tried::Refused => {}
         }
+        let stuck = self.pool.lock().find_stuck(kind, words);
+        stuck.ok_or_else(|| {
+            events::out_of_memory(self, len as u64);
+            no_memory
+        })
     }
 
     /// One round of reclamation, 0 to 3: see [`ROUNDS`].
@@ -87,6 +93,7 @@ impl Core {
             }
         };
         profile::host(&self.name, rounds, |()| Some((HostWork::Reclaim, 0)));
+        events::reclaimed(self, round);
     }
 
     /// Gives the driver all that is not used, and can wait until what other threads give it is there too.
@@ -249,6 +256,7 @@ impl Core {
             return made.map(|_| Tried::Refused);
         };
         self.check_aligned(&location, bytes)?;
+        events::tell!(trace, "a driver made memory", device = &*self.name, memory = memory.name(), bytes = bytes);
         let mut pool = self.pool.lock();
         let granule = pool.granule;
         let class = pool.class(len).filter(|_| bytes == SLAB_BYTES);
@@ -289,6 +297,7 @@ impl Core {
                 }
             }
         }
+        events::out_of_memory(self, len as u64);
         Err(Error::OutOfMemory { bytes: len as u64 })
     }
 }

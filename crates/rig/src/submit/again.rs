@@ -5,6 +5,7 @@ use rig_edge::Grown;
 use super::{GROWTHS, Obstacle, PATIENCE, Submit, Why};
 use crate::allocation::RESERVED;
 use crate::error::invalid;
+use crate::events::{self, tell};
 use crate::primitive::atomic::Ordering;
 use crate::timeline::timelines;
 use crate::{Error, Point, Result, hold};
@@ -73,13 +74,17 @@ impl Submit<'_> {
     fn grow(&self, growths: &mut u32) -> Result<()> {
         let grown = self.core.counted(|driver| driver.grow())?;
         *growths += 1;
+        tell!(debug, "a driver grew for a submit", device = &*self.core.name, growths = *growths);
         match grown {
             Grown::Grown if *growths <= GROWTHS => Ok(()),
             Grown::Short(_) if *growths < GROWTHS => {
                 self.core.reclaim(*growths as usize);
                 Ok(())
             }
-            Grown::Short(bytes) => Err(Error::OutOfMemory { bytes }),
+            Grown::Short(bytes) => {
+                events::out_of_memory(self.core, bytes);
+                Err(Error::OutOfMemory { bytes })
+            }
             Grown::Grown => {
                 self.core.lose(format!("its driver asked for more than {GROWTHS} growths for one submit"));
                 Err(self.core.lost_error())

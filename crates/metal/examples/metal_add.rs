@@ -2,7 +2,7 @@
 //!
 //! On a Mac it needs add.metallib, compiled of tests/kernels/add.metal, in the folder that the variable RIG_METAL_KERNELS names,
 //! or else in this one: `xcrun -sdk macosx metal -o add.metallib tests/kernels/add.metal`. On x86-64 Linux it runs on software
-//! Metal: `cargo run -p rig-metal --features model --example add`.
+//! Metal: `cargo run -p rig-metal --features model --example metal_add`.
 
 use rig::{read, write};
 
