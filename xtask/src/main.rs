@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod ci;
 mod device;
+mod headers;
 mod instructions;
 mod licences;
 mod llvm;
@@ -84,6 +85,12 @@ enum Task {
         #[arg(long)]
         missing: bool,
     },
+    /// Writes the headers for C of their definitions in Rust.
+    Headers {
+        /// Writes nothing, and fails where one is not current.
+        #[arg(long)]
+        check: bool,
+    },
     /// Whether software Metal's protocols are objc2-metal's.
     MetalProtocols,
     /// What the compiler does not look at: sizes, tags, banned calls, links, and which crate depends on which.
@@ -108,6 +115,7 @@ fn main() -> ExitCode {
         Task::Device => device::device(),
         Task::Instructions => instructions::run(),
         Task::Promises { check, missing } => promises::run(check, missing),
+        Task::Headers { check } => headers::run(check),
         Task::MetalProtocols => metal_protocols::run(),
         Task::Tidy => tidy::run(),
         Task::Ci { skip } => ci::run(&skip),

@@ -30,6 +30,11 @@ pub fn rust() -> Result<Vec<Source>> {
     Ok(all()?.into_iter().filter(|source| source.path.ends_with(".rs")).collect())
 }
 
+/// The text of one file, by its path from the root.
+pub fn read(path: &str) -> Result<String> {
+    fs::read_to_string(shell::root().join(path)).map_err(|error| format!("{path} cannot be read: {error}"))
+}
+
 fn walk(folder: &Path, from: &str, ignored: &[&str], into: &mut Vec<Source>) -> Result {
     let why = |error| format!("{} cannot be read: {error}", folder.display());
     for entry in fs::read_dir(folder).map_err(why)? {

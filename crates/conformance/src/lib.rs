@@ -3,9 +3,11 @@
 //! * [`model`]: a driver that a test decides everything of, and that checks its caller.
 //! * [`suite`]: what any driver must do, run from its own tests by [`conformance!`].
 //! * [`allocations`]: an allocator that counts, for tests that a submit allocates nothing.
+//! * [`c`]: headers and C code in tests, with the compilers that the machine has.
 //! * [`NullOpener`]: a driver that does nothing, to measure rig with and to begin a new driver from.
 
 pub mod allocations;
+pub mod c;
 pub mod model;
 mod null;
 mod primitive;

@@ -14,6 +14,7 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::ffi::c_void;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -120,7 +121,7 @@ impl Lane {
             group_bytes,
             reserved: 0,
             group_memory,
-            meet: meet_from_machine_code,
+            barrier: meet_from_machine_code,
         };
         for _ in range {
             match function.kind {
@@ -132,7 +133,7 @@ impl Lane {
         Ok(())
     }
 
-    fn group_memory(&mut self, bytes: u32) -> Result<*mut u8, String> {
+    fn group_memory(&mut self, bytes: u32) -> Result<*mut c_void, String> {
         let lines = (bytes as usize).div_ceil(size_of::<Line>());
         if lines > self.memory.len() {
             let more = lines - self.memory.len();

@@ -1,12 +1,13 @@
 //! What a kernel of the host is: the calling convention, in Rust.
 //!
-//! `include/rig_host.h` states the same for C. A kernel gets its parameters and its place in the grid, and returns when
+//! `include/rig_host.h` states the same for C, made of [`Group`] and of [`abi`](crate::abi). A kernel gets its parameters and its place in the grid, and returns when
 //! the group (or, for a thread kernel, the thread) is done. Both are lent for the call.
 //!
 //! # Invariants
 //!
-//! 1. [`Group`] is laid out as `rig_group` of the header: the const asserts below hold the two together.
+//! 1. [`Group`] is laid out as objects that were compiled before expect it: the const asserts below keep it so.
 
+use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -14,7 +15,7 @@ use bytemuck::AnyBitPattern;
 
 use crate::group;
 
-/// A group's place in the grid, its memory and its barrier: `rig_group` of the header.
+/// A group's place in the grid, its memory and its barrier.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Group {
@@ -30,8 +31,9 @@ pub struct Group {
     pub group_bytes: u32,
     pub(crate) reserved: u32,
     /// Memory that the threads of the group share, on 64 bytes. What it holds at the group's start is unspecified.
-    pub group_memory: *mut u8,
-    pub(crate) meet: extern "C" fn(*const Group),
+    pub group_memory: *mut c_void,
+    /// Returns once every thread of the group has called it or has returned. For thread kernels.
+    pub(crate) barrier: extern "C" fn(group: *const Group),
 }
 
 const _: () = {
@@ -43,7 +45,7 @@ const _: () = {
     assert!(offset_of!(Group, group_bytes) == 48);
     assert!(offset_of!(Group, reserved) == 52);
     assert!(offset_of!(Group, group_memory) == 56);
-    assert!(offset_of!(Group, meet) == 64);
+    assert!(offset_of!(Group, barrier) == 64);
     assert!(size_of::<Group>() == 72);
     assert!(align_of::<Group>() == 8);
 };

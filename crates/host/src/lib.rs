@@ -7,6 +7,11 @@
 //! Both run the same images: kernels that are Rust functions ([`Kernels`]), and ELF objects as compilers make them for the
 //! host. `include/rig_host.h` in this crate states the calling convention for C.
 //!
+//! # Fills
+//!
+//! A fill gets an [`Encoder`], and adds tasks with it: code of the program's, and launches, copies and memsets of the fill's
+//! own. Fills may be compiled code: [`abi`] and `include/rig_host.h`.
+//!
 //! # Kernels
 //!
 //! A *group kernel* is called once a group and loops over the group's threads itself, so that a compiler vectorises the
@@ -39,9 +44,11 @@
 //! * Parameters stand on 8 bytes.
 //! * The devices wait for no other device's word: rig does that on the host.
 
+pub mod abi;
 mod caller;
 mod code;
 mod elf;
+mod encoder;
 mod facts;
 mod group;
 mod kernel;
@@ -60,13 +67,14 @@ use rig_edge::{
 use caller::Caller;
 pub use code::{Entry, GROUP_BYTES_MAX, GROUP_KERNEL_THREADS_MAX, Image, Kernels, THREADS_MAX};
 pub use elf::IMAGE_BYTES_MAX;
+pub use encoder::{Encoder, FillLaunch};
 pub use group::STACK_BYTES;
 pub use kernel::{Group, Params};
 pub use memory::Region;
 pub use open::{CoresOpener, MemoryOpener, cores, memory};
 use pool::Pool;
 use std::sync::Arc;
-pub use work::{Encoder, Plan};
+pub use work::Plan;
 
 /// A device of the host: the memory device or the cores device.
 pub struct Host {

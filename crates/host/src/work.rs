@@ -14,6 +14,7 @@ use std::time::Duration;
 use rig_edge::{Block, Fault, Part, Ref, Room, Slot, Span, Submitted, Times, Work, callback, times};
 
 use crate::code::{Entry, GROUP_BYTES_MAX};
+use crate::encoder::Encoder;
 use crate::group::{self, message};
 use crate::{Host, Runner};
 
@@ -29,31 +30,7 @@ pub(crate) enum Step {
 pub struct Plan(pub(crate) Arc<[Step]>);
 
 /// What a task of a fill is.
-type Task = Box<dyn FnOnce() -> Result<(), String> + Send>;
-
-/// What a fill of a host device encodes with.
-///
-/// The fill's code runs inside the submit; it is handed the slots, whose `host` addresses are the memory, and must not
-/// touch that memory itself, since earlier work may still use it. It adds [tasks](Encoder::task), which run in the fill's
-/// place in the order of the work and may then read and write the memory of the slots as the fill's refs say. A task runs
-/// on any thread, and any call of rig that could wait is Invalid in it, as in a kernel.
-pub struct Encoder<'a> {
-    tasks: &'a mut Vec<Task>,
-}
-
-impl std::fmt::Debug for Encoder<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Encoder({} tasks)", self.tasks.len())
-    }
-}
-
-impl Encoder<'_> {
-    /// Adds code to run in the fill's place, after the tasks added before it. An error or a panic of the code is a fault
-    /// of the device.
-    pub fn task(&mut self, code: impl FnOnce() -> Result<(), String> + Send + 'static) {
-        self.tasks.push(Box::new(code));
-    }
-}
+pub(crate) type Task = Box<dyn FnOnce() -> Result<(), String> + Send>;
 
 /// The bytes of a copy or memset that count as one group: long enough that sharing them costs nothing, short enough that
 /// the cores end together.
@@ -297,8 +274,9 @@ pub(crate) fn fits(plan: &Plan, work: &Work<'_>) -> Room {
     Room::Ok
 }
 
+/// Why a launch can never run.
 #[inline]
-fn refusal(entry: &Entry, block: &Block) -> Option<String> {
+pub(crate) fn refusal(entry: &Entry, block: &Block) -> Option<String> {
     let product =
         |axes: [u32; 3]| axes.iter().try_fold(1_u64, |all, &axis| all.checked_mul(u64::from(axis))).unwrap_or(u64::MAX);
     let (groups, threads) = (product(block.groups), product(block.threads));

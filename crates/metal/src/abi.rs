@@ -1,34 +1,36 @@
-//! What compiled code sees: `include/rig_metal.h`, in Rust.
+//! What compiled code sees: the one source of `include/rig_metal.h`.
 //!
 //! A fill in C, C++ or Objective-C is a function of the type [`CFill`]; [`c_fill`] makes a fill of it. It gets an encoder whose
 //! functions do what [`Encoder`]'s methods do. Objects are given without a reference (+0): code that keeps one retains it.
 //! Functions answer 0, or another number for an error, whose text they write to the caller's bytes.
 //!
+//! `cargo xtask headers` makes the header of these definitions, of `abi/head.h` and `abi/tail.h`. The comments of what is
+//! exported are the header's too, so they speak to who writes C.
+//!
 //! # Invariants
 //!
-//! 1. The structs have the layout of the header's: const asserts here, and a test compiles the header.
-//! 2. A record names its capability, and an encoder its fill's [`Encoder`], by `context`; each is alive while the code that
-//!    was given it may use it.
+//! 1. The header is current, and a C compiler lays its structs out as these are: tests see to both.
+//! 2. A record names its capability's [`Made`], and an encoder its fill's [`Encoder`], by `context`; each is alive while the code
+//!    that was given it may use it.
 
 use std::ffi::{c_char, c_void};
-use std::mem::offset_of;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::Arc;
 
 use rig_edge::Slot;
 
-use crate::capability::Capability;
+use crate::capability::Made;
 use crate::code::Entry;
 use crate::encoder::Encoder;
 use crate::icb::{Icb, IndirectLaunch};
 
 /// The version of the structs.
-const VERSION: u32 = 1;
+pub const RIG_METAL_VERSION: u32 = 1;
 
-/// What a launch of a function reads: `struct rig_metal_launch`.
+/// What a launch of a function reads (rig_metal::Entry::launch): its pipeline and its limits. Valid as the entry is.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Launch {
-    /// The pipeline: an `id<MTLComputePipelineState>`.
+    /// `id<MTLComputePipelineState>`
     pub pipeline: *const c_void,
     /// The most threads of a group.
     pub threads: u32,
@@ -43,48 +45,74 @@ unsafe impl Send for Launch {}
 #[expect(unsafe_code, reason = "addresses are plain data")]
 unsafe impl Sync for Launch {}
 
-/// The memory of a slot: `struct rig_metal_slot`.
+/// The memory that fills a slot.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CSlot {
     /// The GPU address of the first byte.
     pub gpu: u64,
-    /// The host address of the first byte.
+    /// The host address of the first byte; the memory is shared.
     pub host: *mut c_void,
-    /// The bytes.
+    /// Bytes.
     pub len: u64,
-    /// The buffer that holds it: an `id<MTLBuffer>`.
+    /// `id<MTLBuffer>` that holds it.
     pub buffer: *const c_void,
     /// Where in the buffer it starts.
     pub offset: u64,
 }
 
-/// An encoder: `struct rig_metal_encoder`.
+/// A function that rig resolved: rig_metal::abi::entry gives it.
+#[derive(Debug)]
+pub struct CEntry(());
+
+/// An indirect command buffer: a record's icb makes one, and rig_metal::abi::icb lends one that was made in Rust.
+#[derive(Debug)]
+pub struct CIcb(());
+
+/// What a fill encodes with, during the fill and on its thread.
+#[derive(Debug)]
 #[repr(C)]
 pub struct CEncoder {
-    version: u32,
+    /// RIG_METAL_VERSION.
+    pub version: u32,
     reserved: u32,
     context: *mut c_void,
-    device: *const c_void,
-    compute: extern "C" fn(*mut CEncoder) -> *const c_void,
-    command_buffer: extern "C" fn(*mut CEncoder) -> *const c_void,
-    fence: extern "C" fn(*mut CEncoder) -> *const c_void,
-    end: extern "C" fn(*mut CEncoder) -> i32,
-    next: extern "C" fn(*mut CEncoder) -> i32,
-    execute: extern "C" fn(*mut CEncoder, *const c_void) -> i32,
-    why: *mut c_char,
-    why_bytes: usize,
+    /// `id<MTLDevice>`
+    pub device: *const c_void,
+    /// The open compute encoder, an `id<MTLComputeCommandEncoder>` of the serial kind, which rig ends; a new one after end. Null
+    /// for an error.
+    pub compute: extern "C" fn(encoder: *mut CEncoder) -> *const c_void,
+    /// The open command buffer, an `id<MTLCommandBuffer>`, which rig commits. Null for an error.
+    pub command_buffer: extern "C" fn(encoder: *mut CEncoder) -> *const c_void,
+    /// The fence, an `id<MTLFence>`, that encoders of the fill's own wait for first and update last. Null for an error.
+    pub fence: extern "C" fn(encoder: *mut CEncoder) -> *const c_void,
+    /// Ends the compute encoder, so that the fill may make encoders of its own in the command buffer, which it ends itself.
+    pub end: extern "C" fn(encoder: *mut CEncoder) -> i32,
+    /// Commits the command buffer and opens the next one. May block while the device has 1,024 of them.
+    pub next: extern "C" fn(encoder: *mut CEncoder) -> i32,
+    /// Runs all launches of an indirect command buffer of this device.
+    pub execute: extern "C" fn(encoder: *mut CEncoder, icb: *const CIcb) -> i32,
+    /// Where a fill that answers an error leaves its reason: text with a zero byte, at most why_bytes bytes with it. A function
+    /// of the encoder that answers an error has left its own there.
+    pub why: *mut c_char,
+    /// The bytes of why.
+    pub why_bytes: usize,
 }
 
-/// One launch of an indirect command buffer: `struct rig_metal_indirect`.
+/// A fill. user is what c_fill was given. Answers 0, or another number to fail the submit, which loses the device.
+pub type CFill =
+    unsafe extern "C" fn(encoder: *mut CEncoder, slots: *const CSlot, slot_count: usize, user: *mut c_void) -> i32;
+
+/// One launch of an indirect command buffer. Its parameters are read by the kernel as they stand: GPU addresses in them are of
+/// memory that is a slot of each fill that runs the launch.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CIndirect {
-    /// The function's entry, as [`entry`] gives it.
-    pub entry: *const c_void,
-    /// Its parameters.
+    /// The function.
+    pub entry: *const CEntry,
+    /// Kernel buffer 0; unless params_len is 0.
     pub params: *const c_void,
-    /// Their bytes.
+    /// The bytes of params.
     pub params_len: u64,
     /// Groups along x, y, z.
     pub groups: [u32; 3],
@@ -92,38 +120,40 @@ pub struct CIndirect {
     pub threads: [u32; 3],
     /// The bytes of threadgroup memory 0.
     pub group_bytes: u32,
-    /// Zero.
+    /// 0.
     pub reserved: u32,
 }
 
-/// A device's record: `struct rig_metal`.
+/// A device's record (rig_metal::Capability::record).
+#[derive(Debug)]
 #[repr(C)]
 pub struct Record {
-    version: u32,
-    align: u32,
-    context: AtomicPtr<c_void>,
-    device: *const c_void,
-    icb: unsafe extern "C" fn(*const Record, *const CIndirect, usize, *mut c_char, usize) -> *mut c_void,
-    icb_release: unsafe extern "C" fn(*mut c_void),
+    /// RIG_METAL_VERSION.
+    pub version: u32,
+    /// The least alignment of a constant buffer's offset: 4 on GPUs of an Apple family, 256 on others.
+    pub align: u32,
+    context: *const c_void,
+    /// `id<MTLDevice>`
+    pub device: *const c_void,
+    /// Records launches; not in a fill. Null for an error, with its text in why, cut to why_bytes bytes. Runs one launch after
+    /// the other, and keeps their pipelines.
+    pub icb: unsafe extern "C" fn(
+        record: *const Record,
+        launches: *const CIndirect,
+        count: usize,
+        why: *mut c_char,
+        why_bytes: usize,
+    ) -> *mut CIcb,
+    /// Releases one; work that runs it may still be in flight.
+    pub icb_release: unsafe extern "C" fn(icb: *mut CIcb),
 }
 
 // SAFETY: addresses of objects that may be used from any thread, and of functions.
 #[expect(unsafe_code, reason = "addresses are plain data")]
 unsafe impl Send for Record {}
-// SAFETY: as for Send; the one field that changes is atomic.
+// SAFETY: as for Send.
 #[expect(unsafe_code, reason = "addresses are plain data")]
 unsafe impl Sync for Record {}
-
-const _: () = {
-    assert!(size_of::<Launch>() == 16 && offset_of!(Launch, group_bytes) == 12);
-    assert!(size_of::<CSlot>() == 40 && offset_of!(CSlot, offset) == 32);
-    assert!(size_of::<CEncoder>() == 88 && offset_of!(CEncoder, compute) == 24 && offset_of!(CEncoder, why) == 72);
-    assert!(size_of::<CIndirect>() == 56 && offset_of!(CIndirect, groups) == 24);
-    assert!(size_of::<Record>() == 40 && offset_of!(Record, icb) == 24);
-};
-
-/// A fill in compiled code: `rig_metal_fill`. It gets an encoder, the slots and their number, and what `c_fill` was given.
-pub type CFill = unsafe extern "C" fn(*mut CEncoder, *const CSlot, usize, *mut c_void) -> i32;
 
 /// The longest reason that a fill in compiled code gives, with its zero byte.
 const WHY_BYTES: usize = 1024;
@@ -144,7 +174,7 @@ pub unsafe fn c_fill(
         let slots: Vec<CSlot> = slots.iter().map(c_slot).collect();
         let mut why = [0u8; WHY_BYTES];
         let mut given = CEncoder {
-            version: VERSION,
+            version: RIG_METAL_VERSION,
             reserved: 0,
             device: std::ptr::from_ref(encoder.device()).cast(),
             context: std::ptr::from_mut(encoder).cast(),
@@ -173,12 +203,12 @@ fn c_slot(slot: &Slot) -> CSlot {
 }
 
 /// A function's entry for compiled code, a `rig_metal_entry`: lent for as long as `entry` is.
-pub fn entry(entry: &Entry) -> *const c_void {
+pub fn entry(entry: &Entry) -> *const CEntry {
     std::ptr::from_ref(entry).cast()
 }
 
 /// An indirect command buffer for compiled code, a `rig_metal_icb`: lent for as long as `icb` is.
-pub fn icb(icb: &Icb) -> *const c_void {
+pub fn icb(icb: &Icb) -> *const CIcb {
     std::ptr::from_ref(icb).cast()
 }
 
@@ -238,32 +268,22 @@ extern "C" fn next(given: *mut CEncoder) -> i32 {
     with(given, |encoder| encoder.next_buffer()).map_or(1, |()| 0)
 }
 
-extern "C" fn execute(given: *mut CEncoder, icb: *const c_void) -> i32 {
+extern "C" fn execute(given: *mut CEncoder, icb: *const CIcb) -> i32 {
     // SAFETY: compiled code gives an indirect command buffer that `icb` or `make_icb` gave, and that is alive.
     #[expect(unsafe_code, reason = "compiled code gives an address")]
     let icb = unsafe { &*icb.cast::<Icb>() };
     with(given, |encoder| encoder.execute(icb)).map_or(1, |()| 0)
 }
 
-/// The record of a device, whose capability is not known yet.
-pub(crate) fn record(device: *const c_void, alignment: usize) -> Record {
+/// The record of a device that can do what `made` can, for as long as that lives.
+pub(crate) fn record(made: &Arc<Made>) -> Record {
     Record {
-        version: VERSION,
-        align: alignment as u32,
-        context: AtomicPtr::new(std::ptr::null_mut()),
-        device,
+        version: RIG_METAL_VERSION,
+        align: made.alignment as u32,
+        context: Arc::as_ptr(made).cast(),
+        device: made.gpu.address(),
         icb: make_icb,
         icb_release: release_icb,
-    }
-}
-
-impl Record {
-    /// The record as compiled code takes it, with its capability.
-    pub(crate) fn give(&self, capability: &Capability) -> *const c_void {
-        // ORDERING: Release: pairs with the Acquire of `make_icb`. Every call stores the same address while the capability
-        // stays where it is, and after it has moved the new one.
-        self.context.store(std::ptr::from_ref(capability).cast_mut().cast(), Ordering::Release);
-        std::ptr::from_ref(self).cast()
     }
 }
 
@@ -279,13 +299,12 @@ unsafe extern "C" fn make_icb(
     count: usize,
     why: *mut c_char,
     why_bytes: usize,
-) -> *mut c_void {
+) -> *mut CIcb {
     let made = crate::sys::guard_panics(|| {
         // SAFETY: the caller's promise.
         let record = unsafe { &*record };
-        // SAFETY: `give` put a capability there, which is alive: the caller's promise.
-        let capability = unsafe { record.context.load(Ordering::Acquire).cast::<Capability>().as_ref() };
-        let capability = capability.ok_or("the record is of no device")?;
+        // SAFETY: `record` put it there, and the capability that keeps it is alive: the caller's promise.
+        let device = unsafe { &*record.context.cast::<Made>() };
         let launches = if count == 0 {
             &[]
         } else {
@@ -308,7 +327,7 @@ unsafe extern "C" fn make_icb(
                 group_bytes: launch.group_bytes,
             })
             .collect();
-        capability.icb(&launches)
+        device.icb(&launches)
     });
     match made {
         Ok(icb) => Box::into_raw(Box::new(icb)).cast(),
@@ -325,9 +344,13 @@ unsafe extern "C" fn make_icb(
 ///
 /// `make_icb` gave it, and it is not used again.
 #[expect(unsafe_code, reason = "compiled code gives an address")]
-unsafe extern "C" fn release_icb(icb: *mut c_void) {
+unsafe extern "C" fn release_icb(icb: *mut CIcb) {
     if !icb.is_null() {
         // SAFETY: the caller's promise.
         drop(unsafe { Box::from_raw(icb.cast::<Icb>()) });
     }
 }
+
+#[cfg(test)]
+#[path = "abi_tests.rs"]
+mod tests;

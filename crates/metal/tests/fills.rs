@@ -3,14 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(unsafe_code, reason = "the tests call compiled code and launch kernels")]
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use objc2::runtime::ProtocolObject;
-use rig::{Buffer, Device, read, write};
+use rig::{Buffer, Builder, Device, read, write};
+use rig_conformance::c;
 use rig_edge::{Driver, Submitted};
 use rig_metal::sys::{
     MTLBlitCommandEncoder, MTLBuffer, MTLCommandBuffer, MTLCommandEncoder, MTLComputeCommandEncoder, MTLSize,
@@ -388,28 +388,34 @@ fn in_a_fill_rig_is_not_called_and_no_device_opens() {
     assert_eq!(words(&y)[0], 1);
 }
 
-/// The C fills of tests/fills/fill.c, or none where there is no C compiler.
-fn compiled() -> Option<libloading::Library> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let object = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fill-{}.so", std::process::id()));
-    let mut command = Command::new("cc");
-    command.args(["-shared", "-fPIC", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", "-I"]);
-    command.arg(root.join("include")).arg("-o").arg(&object).arg(root.join("tests/fills/fill.c"));
-    match command.status() {
-        Ok(status) => assert!(status.success(), "the compiler refuses the fills"),
-        Err(why) => {
-            println!("nothing to do: there is no C compiler: {why}");
-            return None;
-        }
-    }
-    // SAFETY: the library has no code that runs when it is loaded.
-    let library = unsafe { libloading::Library::new(&object) }.unwrap();
-    std::fs::remove_file(&object).unwrap();
-    Some(library)
+/// A folder of this crate's or of rig-host's.
+fn folder(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-type Record =
-    unsafe extern "C" fn(*const c_void, *const c_void, *const u8, usize, u32, *mut c_char, usize) -> *mut c_void;
+/// The C fills of tests/fills/fill.c, or none where there is no C compiler.
+fn compiled() -> Option<libloading::Library> {
+    c::library(&folder("include"), &folder("tests/fills/fill.c"), |path| {
+        // SAFETY: the library has no code that runs when it is loaded.
+        unsafe { libloading::Library::new(path) }.unwrap()
+    })
+}
+
+/// Promise M70.
+#[test]
+fn every_compiler_of_c_and_cxx_takes_the_header_without_a_warning() {
+    c::takes(&folder("include"), &folder("tests/fills/fill.c"));
+}
+
+type Record = unsafe extern "C" fn(
+    *const abi::Record,
+    *const abi::CEntry,
+    *const u8,
+    usize,
+    u32,
+    *mut c_char,
+    usize,
+) -> *mut abi::CIcb;
 
 /// Promise M70.
 #[test]
@@ -440,16 +446,15 @@ fn compiled_code_records_launches_and_runs_them_in_its_fills() {
     // SAFETY: this is the type of the function in fill.c.
     let twice = unsafe { code.get::<abi::CFill>(b"twice") }.unwrap();
     // SAFETY: the library and the indirect command buffer outlive the submission.
-    let fill = unsafe { abi::c_fill(*twice, icb) };
+    let fill = unsafe { abi::c_fill(*twice, icb.cast()) };
     let submission = device.submission().fill::<Metal>([write(0)], fill).make().unwrap();
     kernels.iota(&y, 3).unwrap();
     let committed = mac.machine.counts().command_buffers;
     launch(&mut submission.take(), &[&y]).unwrap();
     assert_eq!(words(&y)[9], spun(12, 6));
     assert!(mac.machine.counts().command_buffers > committed, "it started another");
-    let release = metal.cast::<unsafe extern "C" fn(*mut c_void)>().wrapping_byte_add(32);
-    // SAFETY: the record is a struct rig_metal, whose release stands there.
-    let release = unsafe { release.read() };
+    // SAFETY: the capability that gave the record is alive.
+    let release = unsafe { (*metal).icb_release };
     // SAFETY: the record's icb made it, and it is not used again.
     unsafe { release(icb) };
 }
@@ -474,4 +479,73 @@ fn a_fill_in_c_that_fails_gives_its_reason() {
         let why = lost(launch(&mut submission.take(), &[]));
         assert!(why.contains(due), "{name}: {why}");
     }
+}
+
+/// `struct work` of both.c.
+#[repr(C)]
+struct Work {
+    icb: *const abi::CIcb,
+    spin: *const rig_host::abi::CEntry,
+}
+
+// SAFETY: addresses of objects that may be used from any thread.
+unsafe impl Send for Work {}
+
+/// The words of `y`, `0, 1, 2 ...` at first, after a fill ran over it twice, with the host's work between.
+fn filled(y: &Buffer, fill: Builder) -> Vec<u32> {
+    let mut run = fill.make().unwrap().take();
+    y.write(|y: &mut [u32]| y.iter_mut().zip(0..).for_each(|(y, i)| *y = i)).unwrap();
+    launch(&mut run, &[y]).unwrap();
+    y.write(|y: &mut [u32]| y.iter_mut().for_each(|y| *y ^= 0xff)).unwrap();
+    launch(&mut run, &[y]).unwrap();
+    words(y)
+}
+
+/// Promise M70.
+#[test]
+fn fills_of_one_c_file_give_the_same_on_the_cores_and_on_software_metal() {
+    const N: u32 = 1000;
+    let both = folder("tests/fills/both.c");
+    // SAFETY: the library has no code that runs when it is loaded.
+    let open = |path: &Path| unsafe { libloading::Library::new(path) }.unwrap();
+    let Some(code) = c::library(&folder("include"), &both, open) else { return };
+    let object = c::object(&folder("../host/include"), &folder("../host/tests/c/kernels.c")).unwrap();
+
+    let cores = rig::open(rig_host::cores()).unwrap();
+    let y = cores.buffer(4 * N as usize).unwrap();
+    let spin = cores.load(&object).unwrap().function("spin").unwrap();
+    let spin_entry = rig_host::abi::entry(spin.entry::<rig_host::Host>().unwrap());
+    let work = Box::new(Work { icb: std::ptr::null(), spin: spin_entry });
+    let user = (&raw const *work).cast_mut().cast();
+    // SAFETY: this is the type of the function in both.c.
+    let fill = unsafe { code.get::<rig_host::abi::CFill>(b"on_host") }.unwrap();
+    // SAFETY: the fill works on its slot, and the submission keeps what it is given.
+    let fill = unsafe { rig_host::abi::c_fill(*fill, user) };
+    let on_host = filled(&y, cores.submission().fill::<rig_host::Host>([write(0)], fill).keep(work).keep(spin));
+
+    let mac = Mac::new();
+    let device = mac.open();
+    let y = device.buffer(4 * N as usize).unwrap();
+    let spin = device.load(&library("suite")).unwrap().function("spin").unwrap();
+    let at = address(&device, &y);
+    let all = [params(at, N, 1), params(at, N, 2)];
+    let entry = spin.entry::<Metal>().unwrap();
+    let launches = all.each_ref().map(|params| IndirectLaunch {
+        entry,
+        params,
+        groups: [N.div_ceil(64), 1, 1],
+        threads: [64, 1, 1],
+        group_bytes: 0,
+    });
+    let icb = Box::new(capability(&device).icb(&launches).unwrap());
+    let work = Box::new(Work { icb: abi::icb(&icb), spin: std::ptr::null() });
+    let user = (&raw const *work).cast_mut().cast();
+    // SAFETY: this is the type of the function in both.c.
+    let fill = unsafe { code.get::<abi::CFill>(b"on_metal") }.unwrap();
+    // SAFETY: the fill runs launches over its slot, and the submission keeps what it is given.
+    let fill = unsafe { abi::c_fill(*fill, user) };
+    let on_metal = filled(&y, device.submission().fill::<Metal>([write(0)], fill).keep(work).keep(icb));
+
+    assert_eq!(on_host, on_metal);
+    assert!((0..N).zip(on_host).all(|(i, word)| word == spun(spun(i, 3) ^ 0xff, 3)));
 }

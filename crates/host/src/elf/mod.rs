@@ -24,6 +24,7 @@ use std::sync::Arc;
 
 pub(crate) use map::{Machine as MachineCode, MachineKernel};
 
+use crate::abi::KernelRecord;
 use crate::code::{Cost, Function, FunctionCode, GROUP_BYTES_MAX};
 use crate::kernel::Kind;
 use crate::symbols;
@@ -143,11 +144,11 @@ fn kernels<'a>(object: &Object<'a>) -> Result<Vec<Kernel<'a>>, String> {
 /// Reads a `struct rig_kernel` of the header at `offset` of its section's bytes.
 fn describe(kernel: &mut Kernel<'_>, data: &[u8], offset: u64) -> Result<(), String> {
     let name = kernel.name;
-    let bytes = usize::try_from(offset).ok().and_then(|start| data.get(start..start.checked_add(16)?));
+    let end = |start: usize| start.checked_add(size_of::<KernelRecord>());
+    let bytes = usize::try_from(offset).ok().and_then(|start| data.get(start..end(start)?));
     let bytes = bytes.ok_or_else(|| format!("the description of {name} does not lie in data of the object"))?;
-    let mut words = bytes.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
-    let mut word = || words.next().unwrap_or(0);
-    let (version, kind, params, group_bytes) = (word(), word(), word(), word());
+    // The object is for this host, so its words are of the host's order.
+    let KernelRecord { version, kind, params, group_bytes } = bytemuck::pod_read_unaligned(bytes);
     if version != 1 {
         return Err(format!("the description of {name} is of version {version}, and this rig knows version 1"));
     }

@@ -1,23 +1,16 @@
-/* Fills in C, and the layout that the driver's Rust gives the header's structs. */
+/* Fills in C. Compiled as C and as C++. */
 #include <string.h>
 
 #include "rig_metal.h"
-
-_Static_assert(sizeof(rig_metal_launch) == 16 && offsetof(rig_metal_launch, group_bytes) == 12, "launch");
-_Static_assert(sizeof(rig_metal_slot) == 40 && offsetof(rig_metal_slot, offset) == 32, "slot");
-_Static_assert(sizeof(rig_metal_encoder) == 88 && offsetof(rig_metal_encoder, compute) == 24, "encoder");
-_Static_assert(offsetof(rig_metal_encoder, execute) == 64 && offsetof(rig_metal_encoder, why) == 72, "encoder");
-_Static_assert(sizeof(rig_metal_indirect) == 56 && offsetof(rig_metal_indirect, groups) == 24, "indirect");
-_Static_assert(sizeof(rig_metal) == 40 && offsetof(rig_metal, icb) == 24, "record");
 
 /* Runs the indirect command buffer user, starts the next command buffer, and runs it again. */
 int32_t twice(rig_metal_encoder *encoder, const rig_metal_slot *slots, size_t slot_count, void *user) {
   if (encoder->version != RIG_METAL_VERSION || slot_count != 1 || !slots[0].host || !slots[0].buffer) return 2;
   if (!encoder->device || !encoder->compute(encoder) || !encoder->command_buffer(encoder) || !encoder->fence(encoder)) return 3;
-  if (encoder->execute(encoder, user)) return 1;
+  if (encoder->execute(encoder, (const rig_metal_icb *)user)) return 1;
   if (encoder->end(encoder)) return 1;
   if (encoder->next(encoder)) return 1;
-  return encoder->execute(encoder, user);
+  return encoder->execute(encoder, (const rig_metal_icb *)user);
 }
 
 /* Fails with a reason. */
@@ -42,7 +35,8 @@ int32_t another(rig_metal_encoder *encoder, const rig_metal_slot *slots, size_t 
 /* Records count launches of one entry with the parameters after one another, 16 bytes each. */
 rig_metal_icb *record(const rig_metal *metal, const rig_metal_entry *entry, const char *params, size_t count, uint32_t threads,
                       char *why, size_t why_bytes) {
-  rig_metal_indirect launches[8] = {0};
+  rig_metal_indirect launches[8];
+  memset(launches, 0, sizeof launches);
   if (metal->version != RIG_METAL_VERSION || count > 8) return 0;
   for (size_t i = 0; i < count; i++) {
     rig_metal_indirect launch = {entry, params + 16 * i, 16, {1, 1, 1}, {threads, 1, 1}, 0, 0};
