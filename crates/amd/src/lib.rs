@@ -37,6 +37,7 @@
 
 mod abi;
 mod aql;
+mod check;
 mod code;
 mod facts;
 mod fault;
@@ -75,6 +76,7 @@ use rig_edge::{
     Submitted, Word, Work,
 };
 
+pub use check::{CHIPS, Obstacle, check};
 pub use code::{Entry, Image};
 use gpu::Gpu;
 use limits::Limits;

@@ -38,6 +38,7 @@
 //! CUDA's driver interface: `cuda.h` and its documentation. Figures were measured on an H200; `docs/performance.md` of the
 //! repository has them, with the commands.
 
+mod check;
 mod code;
 mod container;
 mod counter;
@@ -68,6 +69,7 @@ use rig_edge::{
     Submitted, Word, Work,
 };
 
+pub use check::{Obstacle, check};
 pub use code::{Entry, Image};
 pub use counter::{Counter, Entered};
 use gpu::Gpu;

@@ -21,6 +21,8 @@ use std::sync::OnceLock;
 use abi::{Code, Context};
 use table::Table;
 
+use crate::check::Obstacle;
+
 /// The oldest version of CUDA's library: the one that states the parameters of functions.
 const VERSION_LEAST: i32 = 12_040;
 
@@ -48,25 +50,27 @@ fn ok(call: &'static str, code: Code) -> Result<()> {
 }
 
 /// CUDA's library, which the first call opens; or why there is none.
-pub(crate) fn api() -> std::result::Result<&'static Api, String> {
-    static API: OnceLock<std::result::Result<Api, String>> = OnceLock::new();
+pub(crate) fn api() -> std::result::Result<&'static Api, Obstacle> {
+    static API: OnceLock<std::result::Result<Api, Obstacle>> = OnceLock::new();
     API.get_or_init(Api::open).as_ref().map_err(Clone::clone)
 }
 
 impl Api {
-    fn open() -> std::result::Result<Api, String> {
+    fn open() -> std::result::Result<Api, Obstacle> {
         let api = Api { table: Table::open()? };
         let mut version = 0;
         // SAFETY: the call writes one number.
         let asked = ok("cuDriverGetVersion", unsafe { (api.table.version)(&raw mut version) });
-        asked.map_err(|failure| api.describe(failure))?;
+        let refused = |failure: Failure| Obstacle::Refused { code: failure.code.0, why: api.describe(failure) };
+        asked.map_err(refused)?;
         if version < VERSION_LEAST {
             let dotted = |version: i32| format!("{}.{}", version / 1000, version % 1000 / 10);
             let (is, least) = (dotted(version), dotted(VERSION_LEAST));
-            return Err(format!("NVIDIA's driver is for CUDA {is}: install one for CUDA {least} or later"));
+            let why = format!("NVIDIA's driver is for CUDA {is}: install one for CUDA {least} or later");
+            return Err(Obstacle::OldDriver(why));
         }
         // SAFETY: the only flag that there is, is none.
-        ok("cuInit", unsafe { (api.table.init)(0) }).map_err(|failure| api.describe(failure))?;
+        ok("cuInit", unsafe { (api.table.init)(0) }).map_err(refused)?;
         Ok(api)
     }
 

@@ -6,6 +6,8 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
+use crate::check::Obstacle;
+
 use super::abi::{Code, Context, CopyNode, Event, Exec, Function, Graph, KernelNode, MemsetNode, Module, Node, Stream};
 
 macro_rules! table {
@@ -19,7 +21,7 @@ macro_rules! table {
 
         impl Table {
             /// Finds every function.
-            fn find(library: &'static libloading::Library) -> Result<Table, String> {
+            fn find(library: &'static libloading::Library) -> Result<Table, Obstacle> {
                 Ok(Table {
                     $($field: {
                         // SAFETY: the type is the function's in cuda.h.
@@ -36,11 +38,11 @@ macro_rules! table {
 }
 
 /// That the library lacks a function.
-fn missing(name: &CStr) -> String {
-    format!(
+fn missing(name: &CStr) -> Obstacle {
+    Obstacle::OldDriver(format!(
         "NVIDIA's driver is too old: its library has no {}; install one for CUDA 12.4 or later",
         name.to_string_lossy()
-    )
+    ))
 }
 
 table! {
@@ -118,11 +120,11 @@ const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
 impl Table {
     /// Opens CUDA's library.
-    pub fn open() -> Result<Table, String> {
+    pub fn open() -> Result<Table, Obstacle> {
         Table::open_one_of(&LIBRARIES)
     }
 
-    fn open_one_of(names: &[&str]) -> Result<Table, String> {
+    fn open_one_of(names: &[&str]) -> Result<Table, Obstacle> {
         let mut whys = Vec::new();
         for name in names {
             // SAFETY: opening runs the initialisers of NVIDIA's library, whose name this is; it has none that rig must do
@@ -135,7 +137,8 @@ impl Table {
                 }
             }
         }
-        Err(format!("there is no CUDA here, since NVIDIA's driver is not installed: {}", whys.join("; ")))
+        let whys = whys.join("; ");
+        Err(Obstacle::NoLibrary(format!("there is no CUDA here, since NVIDIA's driver is not installed: {whys}")))
     }
 }
 
@@ -147,6 +150,8 @@ mod tests {
     #[test]
     fn a_library_that_is_not_there_is_a_reason_that_says_what_to_install() {
         let why = Table::open_one_of(&["libcuda-of-no-machine.so"]).err().unwrap();
+        assert!(matches!(why, Obstacle::NoLibrary(_)), "{why:?}");
+        let why = why.to_string();
         assert!(why.contains("NVIDIA's driver is not installed"), "{why}");
         assert!(why.contains("libcuda-of-no-machine.so"), "{why}");
     }
@@ -156,6 +161,6 @@ mod tests {
     #[test]
     fn a_library_without_the_functions_is_too_old() {
         let why = Table::open_one_of(&["libc.so.6"]).err().unwrap();
-        assert!(why.contains("cuInit") && why.contains("12.4"), "{why}");
+        assert!(matches!(&why, Obstacle::OldDriver(why) if why.contains("cuInit") && why.contains("12.4")), "{why}");
     }
 }
