@@ -9,6 +9,7 @@
 
 mod check;
 mod flight;
+mod scratch;
 
 use crate::caches::Cache;
 use crate::isa::Dispatch;
@@ -20,6 +21,7 @@ use crate::state::{Core, SILENT};
 use crate::trace::Traced;
 use crate::violation::{PublicationFault, Want};
 use flight::Flight;
+use scratch::{Pieces, Scratch};
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
@@ -63,7 +65,8 @@ struct Head {
 
 #[derive(Debug)]
 enum Work {
-    Dispatch(Box<Dispatch>),
+    /// With the scratch that it found.
+    Dispatch(Box<Dispatch>, Option<Scratch>),
     /// All of the signals, or one of them.
     Barrier {
         signals: [u64; 5],
@@ -81,6 +84,8 @@ pub(crate) struct AqlState {
     /// Packets that have retired before an earlier one.
     retired: BTreeSet<u64>,
     pub(crate) flights: Vec<Flight>,
+    /// The pieces of scratch that its waves have.
+    pieces: Pieces,
     /// What dispatches stored and no packet released.
     pub(crate) unreleased: Cache,
     /// The queue's own struct was looked at.
@@ -133,6 +138,10 @@ impl AqlState {
             .find(|flight| !flight.arguments.is_empty() && hit(flight.dispatch.kernarg, flight.arguments.len() as u64));
         if let Some(flight) = flight {
             return Some((flight.packet.index, "arguments"));
+        }
+        let scratch = |flight: &&Flight| flight.scratch.is_some_and(|scratch| hit(scratch.va, scratch.bytes));
+        if let Some(flight) = self.flights.iter().find(scratch) {
+            return Some((flight.packet.index, "scratch"));
         }
         let head = self.head.as_ref()?;
         match &head.work {
@@ -221,8 +230,8 @@ impl Core {
             return Readiness::Not;
         }
         match &head.work {
-            Work::Dispatch(_) if aql.flights.len() >= FLIGHTS_MAX => Readiness::Not,
-            Work::Dispatch(_) => Readiness::Ready,
+            Work::Dispatch(..) if aql.flights.len() >= FLIGHTS_MAX => Readiness::Not,
+            Work::Dispatch(..) => Readiness::Ready,
             Work::Barrier { signals, all } => self.barrier_readiness(queue.gpu, signals, *all),
             Work::Buffer(buffer) => self.pm4_readiness(queue.gpu, buffer, aql.flights.is_empty()),
         }
@@ -261,7 +270,7 @@ impl Core {
         }
         let ids = (queue.gpu, queue.id);
         match head.work {
-            Work::Dispatch(dispatch) => return self.launch(queue, head.packet, *dispatch),
+            Work::Dispatch(dispatch, scratch) => return self.launch(queue, head.packet, *dispatch, scratch),
             Work::Barrier { signals, .. } => {
                 for signal in signals.into_iter().filter(|&signal| signal != 0) {
                     self.signal(queue.gpu, signal)?;

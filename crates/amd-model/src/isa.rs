@@ -6,13 +6,13 @@
 //!
 //! # Invariants
 //!
-//! 1. Waves have 32 lanes. A kernel of wave64, one that needs scratch, and what else the core lacks are refused by name.
+//! 1. Waves have 32 lanes. A kernel of wave64, and what else the core lacks, is refused by name.
 //! 2. One call of [`WorkGroup::step`] advances one wave, chosen by the group's seed; the same seed makes the same order.
 //! 3. Each access to memory is complete before the wave's next instruction. A bus that delays stores learns from
 //!    [`Bus::acknowledge`] when the wave waits for them.
 //! 4. What the hardware leaves undefined (registers and group memory at the start) is filled by the seed.
-//! 5. The core is stricter than the hardware: accesses of a word that are not aligned to it, group memory outside the
-//!    dispatch's size, and registers outside the descriptor's number are faults with the place and the instruction.
+//! 5. The core is stricter than the hardware: accesses of a word that are not aligned to it, group and private memory outside
+//!    the dispatch's sizes, and registers outside the descriptor's number are faults with the place and the instruction.
 //!
 //! Nothing here is shared between threads: who has the group steps it.
 //!
@@ -34,6 +34,7 @@ mod group;
 mod inst;
 mod memory;
 mod packed;
+mod private;
 mod scalar;
 #[cfg(test)]
 mod tests;

@@ -12,5 +12,6 @@ mod order;
 mod packets;
 mod publication;
 mod random;
+mod scratch;
 mod visibility;
 mod work;

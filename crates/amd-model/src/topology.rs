@@ -10,7 +10,10 @@ const CLASS: &str = "/sys/class/kfd/kfd/topology";
 /// Compute units, as the topology counts them.
 pub(crate) const COMPUTE_UNITS: u32 = 96;
 const SIMD_PER_CU: u32 = 2;
-const ENGINES: u32 = 6;
+/// Shader engines, among which the waves that have scratch are parted.
+pub(crate) const ENGINES: u32 = 6;
+/// Waves of a compute unit that may have scratch.
+pub(crate) const SCRATCH_SLOTS: u32 = 32;
 
 /// Bytes of the areas that save waves, by the kernel's rule (kfd_queue.c): what it wants of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +167,7 @@ fn properties(core: &Core, node: usize, minor: u32) -> Vec<(&'static str, u64)> 
         ("simd_arrays_per_engine", 2),
         ("cu_per_simd_array", 8),
         ("simd_per_cu", u64::from(SIMD_PER_CU)),
-        ("max_slots_scratch_cu", 32),
+        ("max_slots_scratch_cu", u64::from(SCRATCH_SLOTS)),
         ("gfx_target_version", u64::from(core.options.gfx_target)),
         ("vendor_id", 4098),
         ("device_id", 29_772),

@@ -57,6 +57,8 @@ pub(crate) struct Dispatch {
     pub workgroup: [u16; 3],
     /// Threads along x, y, z.
     pub grid: [u32; 3],
+    /// The bytes of private memory of each thread.
+    pub private_bytes: u32,
     /// The bytes of group memory, with what the function declares.
     pub group_bytes: u32,
     /// The address of the function's descriptor.
@@ -86,7 +88,7 @@ pub(crate) const fn dispatch(of: &Dispatch) -> Packet {
         of.grid[0],
         of.grid[1],
         of.grid[2],
-        0,
+        of.private_bytes,
         of.group_bytes,
         object,
         object_high,
@@ -133,6 +135,7 @@ mod tests {
             acquire: Scope::System,
             workgroup: [0x0102, 0x0304, 0x0506],
             grid: [0x1112_1314, 0x2122_2324, 0x3132_3334],
+            private_bytes: 0x3738_393a,
             group_bytes: 0x4142_4344,
             kernel_object: 0x5152_5354_5556_5758,
             kernarg: 0x6162_6364_6566_6768,
@@ -147,7 +150,7 @@ mod tests {
         assert_eq!(u32::from_le_bytes(at(&bytes, 12)), 0x1112_1314);
         assert_eq!(u32::from_le_bytes(at(&bytes, 16)), 0x2122_2324);
         assert_eq!(u32::from_le_bytes(at(&bytes, 20)), 0x3132_3334);
-        assert_eq!(u32::from_le_bytes(at(&bytes, 24)), 0, "private");
+        assert_eq!(u32::from_le_bytes(at(&bytes, 24)), 0x3738_393a, "private");
         assert_eq!(u32::from_le_bytes(at(&bytes, 28)), 0x4142_4344);
         assert_eq!(u64::from_le_bytes(at(&bytes, 32)), 0x5152_5354_5556_5758);
         assert_eq!(u64::from_le_bytes(at(&bytes, 40)), 0x6162_6364_6566_6768);

@@ -8,11 +8,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rig_edge::{Code, EntryAnswer, EntryFacts, ImageError, Memory, Place};
+use rig_edge::{Code, EntryAnswer, EntryFacts, Fault, ImageError, Memory, Place};
 
+use crate::Amd;
 use crate::hal::Chip;
 use crate::kernel::{Function, Hidden};
 use crate::object::Object;
+use crate::scratch::Grown;
 
 /// A code object in the GPU's memory.
 #[derive(Debug)]
@@ -34,6 +36,10 @@ pub struct Entry {
     pub(crate) params: u32,
     /// The bytes of group memory that it declares.
     pub(crate) group: u32,
+    /// The bytes of private memory of each thread.
+    pub(crate) private: u32,
+    /// The size of a wave's scratch, in the chip's units; 0 where it needs none.
+    pub(crate) scratch: u32,
     /// The most threads of a group.
     pub(crate) threads: u32,
     /// The only size of group, where there is only one.
@@ -43,12 +49,14 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn new(function: &Function, base: u64) -> Entry {
+    pub(crate) fn new(function: &Function, scratch: u32, base: u64) -> Entry {
         Entry {
             kernel_object: base + function.descriptor,
             kernarg: function.kernarg,
             params: function.params,
             group: function.group,
+            private: function.private,
+            scratch,
             threads: function.threads,
             fixed: function.fixed,
             hidden: function.hidden.as_slice().into(),
@@ -60,7 +68,8 @@ impl Entry {
 impl Entry {
     /// An entry of no function.
     pub(crate) fn of_params(params: u32, threads: u32, group: u32) -> Entry {
-        Entry { kernel_object: 0, kernarg: params, params, group, threads, fixed: None, hidden: [].into() }
+        let (kernarg, private, scratch) = (params, 0, 0);
+        Entry { kernel_object: 0, kernarg, params, group, private, scratch, threads, fixed: None, hidden: [].into() }
     }
 }
 
@@ -76,24 +85,42 @@ pub(crate) fn image(chip: &'static dyn Chip, binary: &[u8]) -> Result<Code<Image
     Ok(Code::Place(Place { memory: Memory::Device, len, finish: Box::new(finish) }))
 }
 
-impl Image {
-    /// The entry of the function `name`; notes in `stale` that the instruction caches must read this image afresh.
-    pub(crate) fn entry(&self, name: &str, stale: &AtomicBool) -> EntryAnswer<Entry> {
-        let Some(function) = self.functions.get(name) else {
-            let mut names: Vec<String> = self.functions.keys().cloned().collect();
+impl Amd {
+    /// The entry of the function `name` of an image, with what its launches need.
+    pub(crate) fn entry_of(&self, image: &Image, name: &str) -> Result<EntryAnswer<Entry>, Fault> {
+        let Some(function) = image.functions.get(name) else {
+            let mut names: Vec<String> = image.functions.keys().cloned().collect();
             names.sort_unstable();
-            return EntryAnswer::Absent { names };
+            return Ok(EntryAnswer::Absent { names });
         };
         if let Some(why) = &function.refusal {
-            return EntryAnswer::Invalid(why.clone());
+            return Ok(EntryAnswer::Invalid(why.clone()));
         }
+        let Some(scratch) = self.gpu.chip().scratch_units(function.private, function.lanes) else {
+            return Ok(EntryAnswer::Invalid(format!(
+                "{name} keeps {} bytes of private memory for each thread, in waves of {}: the GPU has less",
+                function.private, function.lanes
+            )));
+        };
+        if scratch > 0
+            && let Grown::NoMemory(bytes) = self.grow_scratch(scratch)?
+        {
+            return Ok(EntryAnswer::NoMemory(bytes));
+        }
+        image.tell(&self.stale);
+        let facts = EntryFacts { params: Some(function.params as usize), threads: Some(function.threads) };
+        Ok(EntryAnswer::Entry(Entry::new(function, scratch, image.base), facts))
+    }
+}
+
+impl Image {
+    /// Notes in `stale` that the instruction caches must read this image afresh.
+    fn tell(&self, stale: &AtomicBool) {
         // ORDERING: the note stands before anybody can see that it was made: Release pairs with this Acquire, so that no
         // launch of another thread's entry goes ahead of the note.
         if !self.told.load(Ordering::Acquire) {
             stale.store(true, Ordering::Release);
             self.told.store(true, Ordering::Release);
         }
-        let facts = EntryFacts { params: Some(function.params as usize), threads: Some(function.threads) };
-        EntryAnswer::Entry(Entry::new(function, self.base), facts)
     }
 }

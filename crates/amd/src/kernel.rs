@@ -10,7 +10,11 @@ pub(crate) const DESCRIPTOR_BYTES: usize = 64;
 /// The most bytes of a function's arguments. Compilers keep far below: HIP takes 4 KiB.
 const ARGUMENTS_MOST: u64 = 64 << 10;
 /// `ENABLE_WAVEFRONT_SIZE32` and `USES_DYNAMIC_STACK` of the descriptor's properties.
+const WAVE_32: u16 = 1 << 10;
 const USES_DYNAMIC_STACK: u16 = 1 << 11;
+/// The bytes that each thread has for what a compiler cannot tell the size of, beside those that it tells: deep calls, calls of
+/// unknown functions, arrays of lengths that values choose.
+pub(crate) const STACK_BYTES: u32 = 16 << 10;
 
 /// A function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +24,10 @@ pub(crate) struct Function {
     pub descriptor: u64,
     /// The bytes of group memory that it declares.
     pub group: u32,
+    /// The bytes of private memory of each thread, with those of a stack whose size nobody knows.
+    pub private: u32,
+    /// The threads of a wave.
+    pub lanes: u32,
     /// The bytes of all its arguments.
     pub kernarg: u32,
     /// The bytes of those that a launch gives.
@@ -114,10 +122,15 @@ impl Function {
         if !address.is_multiple_of(64) || !entry.is_multiple_of(256) || entry >= loaded {
             return Err(format!("{name}: its descriptor at {address:#x} or its code at {entry:#x} is out of place"));
         }
+        let properties = u16::from_le_bytes([descriptor[56], descriptor[57]]);
+        let is_open =
+            properties & USES_DYNAMIC_STACK != 0 || kernel.get(".uses_dynamic_stack") == Some(&Value::Bool(true));
         let mut function = Function {
             name: name.into(),
             descriptor: address,
             group,
+            private: private.saturating_add(if is_open { STACK_BYTES } else { 0 }),
+            lanes: if properties & WAVE_32 != 0 { 32 } else { 64 },
             kernarg,
             params: kernarg,
             hidden: Vec::new(),
@@ -125,16 +138,6 @@ impl Function {
             fixed: fixed(kernel),
             refusal: None,
         };
-        let properties = u16::from_le_bytes([descriptor[56], descriptor[57]]);
-        if private > 0
-            || properties & USES_DYNAMIC_STACK != 0
-            || kernel.get(".uses_dynamic_stack") == Some(&Value::Bool(true))
-        {
-            function.refusal = Some(format!(
-                "{name} keeps {} of private memory for each thread, in a stack: this driver has none for it yet",
-                if private > 0 { format!("{private} bytes") } else { "some bytes".into() }
-            ));
-        }
         if let Some(arguments) = kernel.get(".args") {
             function.arguments(arguments)?;
         }

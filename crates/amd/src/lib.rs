@@ -41,6 +41,9 @@ mod check;
 mod code;
 mod facts;
 mod fault;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub mod fuzz;
 mod gpu;
 mod hal;
 mod kernel;
@@ -55,6 +58,7 @@ mod pm4;
 mod queue;
 mod raw;
 mod ring;
+mod scratch;
 mod sdma;
 mod sleep;
 mod spans;
@@ -104,6 +108,8 @@ pub struct Amd {
     hot: Mutex<Option<Hot>>,
     /// The driver's own memory, beside the queues'.
     own: Mutex<Vec<Own>>,
+    /// Held while scratch is made, so that one thread makes it.
+    growing: Mutex<()>,
     /// The regions that the host writes through a GPU's window.
     windows: Windows,
     /// Whether the GPU's instruction caches may be stale.
@@ -161,7 +167,10 @@ impl Driver for Amd {
     }
 
     fn alloc(&self, memory: Memory, len: usize) -> Result<Option<Region>, Fault> {
-        let region = Region::alloc(&self.gpu, memory, len)?;
+        let mut region = Region::alloc(&self.gpu, memory, len)?;
+        if region.is_none() && self.free_scratch() {
+            region = Region::alloc(&self.gpu, memory, len)?;
+        }
         region.iter().for_each(|region| self.windows.add(region));
         Ok(region)
     }
@@ -203,7 +212,7 @@ impl Driver for Amd {
     }
 
     fn entry(&self, image: &Image, name: &str) -> Result<EntryAnswer<Entry>, Fault> {
-        Ok(image.entry(name, &self.stale))
+        self.entry_of(image, name)
     }
 
     unsafe fn unload(&self, _: Image) -> Result<(), Fault> {

@@ -96,7 +96,7 @@ struct Shared {
 }
 
 /// Whether an answer says that there is no memory.
-fn is_short(failure: &Failure) -> bool {
+pub(crate) fn is_short(failure: &Failure) -> bool {
     matches!(failure.errno, Errno::NOMEM | Errno::NOSPC | Errno::AGAIN)
 }
 

@@ -1,7 +1,7 @@
 //! Code objects: the crate's own, and what is made of it by changing its bytes.
 
 use super::*;
-use crate::kernel::What;
+use crate::kernel::{STACK_BYTES, What};
 use crate::msgpack::Value;
 
 const COPY: &[u8] = include_bytes!("../kernels/copy.co");
@@ -127,11 +127,28 @@ fn arguments_that_describe_the_launch_are_no_parameters_and_are_filled_in_their_
 
 /// Promise A10.
 #[test]
-fn functions_that_need_a_stack_or_a_runtime_are_refused_by_name() {
-    let stack = function(vec![], [0, 16, 0]).unwrap();
-    assert!(stack.refusal.unwrap().contains("16 bytes of private memory"));
+fn functions_that_need_a_runtime_are_refused_by_name() {
     let printf = function(vec![argument("hidden_hostcall_buffer", 8, 8)], [0, 0, 16]).unwrap();
     assert!(printf.refusal.unwrap().contains("hidden_hostcall_buffer"));
+}
+
+/// Promise A10.
+#[test]
+fn private_memory_is_what_the_descriptor_says_and_for_open_stacks_a_stated_part_more() {
+    let descriptor = |private: u32, properties: u16| {
+        let mut descriptor = [0; DESCRIPTOR_BYTES];
+        descriptor[4..8].copy_from_slice(&private.to_le_bytes());
+        descriptor[16..24].copy_from_slice(&0x100_u64.to_le_bytes());
+        descriptor[56..58].copy_from_slice(&properties.to_le_bytes());
+        let function = Function::read(&metadata(vec![], [0, private.into(), 0]), 0x400, &descriptor, 0x1000).unwrap();
+        (function.private, function.lanes)
+    };
+    assert_eq!(descriptor(0, 1 << 10), (0, 32));
+    assert_eq!(descriptor(68, 1 << 10), (68, 32));
+    assert_eq!(descriptor(68, 0), (68, 64), "a wave of 64");
+    assert_eq!(descriptor(0, 1 << 10 | 1 << 11), (STACK_BYTES, 32));
+    assert_eq!(descriptor(68, 1 << 10 | 1 << 11), (68 + STACK_BYTES, 32));
+    assert_eq!(descriptor(u32::MAX, 1 << 11).0, u32::MAX, "more than any wave has, and no less for wrapping");
 }
 
 #[test]

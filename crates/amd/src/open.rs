@@ -18,6 +18,7 @@ use crate::object::Object;
 use crate::order::{COPY_PARAMS, FIRST_MARK, Line, Places};
 use crate::queue::{Own, Queues};
 use crate::raw::Raw;
+use crate::scratch::Scratch;
 use crate::sleep::{Events, Sleepers};
 use crate::system::{Event, System};
 use crate::timeline::Flights;
@@ -149,6 +150,7 @@ fn make(system: &System, opening: &mut Opening<'_>, timeline: Timeline, hang: Op
         queues: opening.queues.take().expect("the queues"),
         line: Line::new(start),
         flights: Flights::new(start),
+        scratch: Scratch::default(),
     };
     Ok(Amd {
         system: system.clone(),
@@ -159,6 +161,7 @@ fn make(system: &System, opening: &mut Opening<'_>, timeline: Timeline, hang: Op
         places,
         hot: Mutex::new(Some(hot)),
         own: Mutex::new(std::mem::take(&mut opening.own)),
+        growing: Mutex::default(),
         windows: Windows::default(),
         stale: AtomicBool::new(true),
         events: Events { computed, copied, memory, hardware },
@@ -181,7 +184,7 @@ fn copy_kernel(gpu: &Gpu) -> Result<(CopyKernel, Entry), String> {
     let base = region.address();
     let (bytes, functions) = object.at(base);
     let entry =
-        functions.iter().find(|function| function.name == "rig_copy").map(|function| Entry::new(function, base));
+        functions.iter().find(|function| function.name == "rig_copy").map(|function| Entry::new(function, 0, base));
     // PANIC: the object is the crate's own, and its tests read it.
     let entry = entry.expect("the kernel for copies");
     assert_eq!(entry.params as usize, COPY_PARAMS, "the parameters of the kernel for copies");

@@ -70,12 +70,15 @@ pub(crate) struct Line {
     mark: u64,
     /// Whether the next work must read afresh what others wrote.
     afresh: bool,
+    /// The size of a wave's piece of the scratch that the compute queue has, in the chip's units.
+    scratch: u32,
 }
 
 impl Line {
     /// The line of a device whose word stands at `start`.
     pub fn new(start: u64) -> Line {
-        Line { engine: Engine::Compute, sign: Some(Sign::Word(start)), waited: false, mark: FIRST_MARK, afresh: true }
+        let sign = Some(Sign::Word(start));
+        Line { engine: Engine::Compute, sign, waited: false, mark: FIRST_MARK, afresh: true, scratch: 0 }
     }
 }
 
@@ -136,6 +139,8 @@ pub(crate) trait Sink {
     fn copier(&mut self, words: &[u32]);
     /// Whether the instruction caches may be stale; they are not after this.
     fn is_stale(&mut self) -> bool;
+    /// A command that gives the compute queue the newest scratch: the size of a wave's piece.
+    fn scratch(&mut self) -> u32;
 }
 
 /// One walk over the work of a value.
@@ -251,6 +256,9 @@ impl<S: Sink> Walk<'_, S> {
         self.enter(Engine::Compute);
         if self.sink.is_stale() {
             self.sink.commands(&pm4::invalidate_code());
+        }
+        if entry.scratch > self.line.scratch {
+            self.line.scratch = self.sink.scratch();
         }
         let acquire = if self.line.afresh { Scope::System } else { Scope::Agent };
         self.sink.launch(&Placed { entry, block, params, refs, slots, acquire });

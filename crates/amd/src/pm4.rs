@@ -5,15 +5,19 @@
 //! tenth generation of the graphics core and later.
 
 use crate::aql::halves;
+use crate::scratch::FIELDS;
 
 /// The words of [`release`].
 pub(crate) const RELEASE_WORDS: usize = 8;
 /// The words of [`wait`].
 pub(crate) const WAIT_WORDS: usize = 9;
+/// The words of [`store`], with those that it stores.
+pub(crate) const STORE_WORDS: usize = 4 + FIELDS;
 /// The words of [`invalidate_code`].
 pub(crate) const ACQUIRE_WORDS: usize = 8;
 
 const RELEASE_MEM: u32 = 0xC006_4900;
+const WRITE_DATA: u32 = 0xC000_3700;
 const WAIT_REG_MEM64: u32 = 0xC007_9300;
 const ACQUIRE_MEM: u32 = 0xC006_5800;
 
@@ -78,6 +82,18 @@ pub(crate) const fn wait(address: u64, until: Until) -> [u32; WAIT_WORDS] {
     [WAIT_REG_MEM64, function | IN_MEMORY, low, high, value, value_high, mask, mask_high, POLL]
 }
 
+/// Stores words past the caches, which are there before the next packet runs.
+#[inline]
+pub(crate) fn store(address: u64, words: &[u32; FIELDS]) -> [u32; STORE_WORDS] {
+    const TO_MEMORY: u32 = 5 << 8;
+    const CONFIRM: u32 = 1 << 20;
+    let [low, high] = halves(address);
+    let mut packet = [0; STORE_WORDS];
+    packet[..4].copy_from_slice(&[WRITE_DATA | (STORE_WORDS as u32 - 2) << 16, TO_MEMORY | CONFIRM, low, high]);
+    packet[4..].copy_from_slice(words);
+    packet
+}
+
 /// Makes the caches of instructions and of scalars read afresh, over all addresses.
 #[inline]
 pub(crate) const fn invalidate_code() -> [u32; ACQUIRE_WORDS] {
@@ -125,6 +141,15 @@ mod tests {
     fn a_wait_for_a_mark_compares_the_low_half_alone_for_equality() {
         let words = wait(0x1000, Until::Low(9));
         assert_eq!(words[1..], [3 | 1 << 4, 0x1000, 0, 9, 0, 0xffff_ffff, 0, 4 | 1 << 31]);
+    }
+
+    /// Promise A10.
+    #[test]
+    fn a_store_of_words_says_how_many_and_waits_until_they_are_there() {
+        let words = store(0x7f12_3456_788c, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(words[..4], [0xC00C_3700, 5 << 8 | 1 << 20, 0x3456_788c, 0x7f12], "13 words follow the first");
+        assert_eq!(words[4..], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        const { assert!(STORE_WORDS * 4 <= crate::aql::BYTES as usize, "the bytes beside a slot") };
     }
 
     #[test]

@@ -188,6 +188,7 @@ pub(crate) struct Compute {
     commands: Raw,
     commands_at: u64,
     page: Raw,
+    page_at: u64,
     /// How far the doorbell has been rung.
     rung: u64,
     made: Made,
@@ -227,7 +228,16 @@ impl Compute {
             ..abi::CreateQueue::default()
         };
         let made = Made::new(making, args)?;
-        Ok(Compute { ring: Ring::new(COMPUTE_BYTES as u64, 0), slots, commands, commands_at, page, rung: 0, made })
+        Ok(Compute {
+            ring: Ring::new(COMPUTE_BYTES as u64, 0),
+            slots,
+            commands,
+            commands_at,
+            page,
+            page_at,
+            rung: 0,
+            made,
+        })
     }
 
     /// Places a packet.
@@ -245,6 +255,11 @@ impl Compute {
         let at = self.ring.offset(self.ring.write());
         self.commands.put_words(at, words);
         self.packet(&aql::indirect(self.commands_at + at as u64, words.len() as u32));
+    }
+
+    /// The address of what the queue's page says of scratch.
+    pub fn scratch_at(&self) -> u64 {
+        self.page_at + queue_page::SCRATCH as u64
     }
 
     /// How far the GPU has taken packets.

@@ -19,7 +19,7 @@ impl Amd {
             self.word.raise(last);
         }
         if ended.is_ok() {
-            for own in self.own.lock().drain(..) {
+            for own in self.own.lock().drain(..).chain(hot.scratch.all()) {
                 // SAFETY: the queues are no more, and nothing else used it.
                 #[expect(unsafe_code, reason = "gives memory back")]
                 unsafe {

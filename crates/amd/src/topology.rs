@@ -25,6 +25,8 @@ pub(crate) struct Node {
     pub simd_arrays_per_engine: u32,
     pub max_waves_per_simd: u32,
     pub num_xcc: u32,
+    /// The waves of a compute unit that may have scratch.
+    pub scratch_waves_per_unit: u32,
     pub lds_kib: u32,
     pub drm_render_minor: u32,
     pub num_sdma_engines: u32,
@@ -46,6 +48,11 @@ impl Node {
     /// The compute units.
     pub fn compute_units(&self) -> u32 {
         self.simd_count / self.simd_per_cu.max(1)
+    }
+
+    /// The shader engines.
+    pub fn shader_engines(&self) -> u32 {
+        (self.array_count / self.simd_arrays_per_engine.max(1)).max(1)
     }
 }
 
@@ -94,6 +101,7 @@ fn gpu(port: &dyn Port, number: u32) -> Option<Node> {
         simd_arrays_per_engine: of("simd_arrays_per_engine"),
         max_waves_per_simd: of("max_waves_per_simd"),
         num_xcc: of("num_xcc").max(1),
+        scratch_waves_per_unit: of("max_slots_scratch_cu"),
         lds_kib: of("lds_size_in_kb"),
         drm_render_minor: of("drm_render_minor"),
         num_sdma_engines: of("num_sdma_engines"),
@@ -167,7 +175,7 @@ mod tests {
     fn gpus_are_the_nodes_with_a_gpus_number_in_the_order_of_nodes() {
         let properties = "cpu_cores_count 0\nsimd_count 192\nmax_waves_per_simd 16\nlds_size_in_kb 64\nnum_xcc 1\n\
                           array_count 12\nsimd_arrays_per_engine 2\nsimd_per_cu 2\ngfx_target_version 110000\n\
-                          location_id 768\ndomain 0\ndrm_render_minor 128\nnum_sdma_engines 2\nlocal_mem_size 0\n";
+                          max_slots_scratch_cu 32\nlocation_id 768\ndomain 0\ndrm_render_minor 128\nnum_sdma_engines 2\nlocal_mem_size 0\n";
         let texts = texts(&[
             ("0/gpu_id", "0\n"),
             ("0/properties", "cpu_cores_count 16\nsimd_count 0\n"),
@@ -184,6 +192,7 @@ mod tests {
         assert_eq!(gpus.iter().map(|node| node.number).collect::<Vec<_>>(), [2, 10], "3 may not be seen");
         let gpu = &gpus[0];
         assert_eq!((gpu.gpu_id, gpu.gfx_target_version, gpu.compute_units()), (51234, 110_000, 96));
+        assert_eq!((gpu.shader_engines(), gpu.scratch_waves_per_unit), (6, 32));
         assert_eq!((gpu.vram, gpu.window), (25_753_026_560, true));
         assert_eq!(gpu.bus.as_deref(), Some("0000:03:00.0"));
         assert_eq!(gpu.links, [0, 10]);

@@ -5,14 +5,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rig_edge::{Fault, Part, PlanError, Room, Scratch, Submitted, Work};
+use rig_edge::{Fault, Part, PlanError, Room, Submitted, Work};
 
 use crate::Amd;
 use crate::aql::{self, Dispatch};
 use crate::kernel::What;
 use crate::order::{Engine, Line, Placed, Places, Sink, Walk};
+use crate::pm4;
 use crate::queue::{ARGUMENTS_ALIGN, Queues};
 use crate::ring::Cursor;
+use crate::scratch::Scratch;
 use crate::sdma::{self, Caches};
 use crate::timeline::Flights;
 use crate::windows::Windows;
@@ -27,10 +29,11 @@ pub(crate) struct Hot {
     pub queues: Queues,
     pub line: Line,
     pub flights: Flights,
+    pub scratch: Scratch,
 }
 
 /// What a part's scratch says of the queue that runs it.
-fn decided(scratch: &Scratch) -> Engine {
+fn decided(scratch: &rig_edge::Scratch) -> Engine {
     if scratch[0] == 0 { Engine::Compute } else { Engine::Copier }
 }
 
@@ -42,6 +45,7 @@ fn arguments_len(kernarg: u32) -> u64 {
 /// Counts what work takes of the rings.
 struct Count<'a> {
     queues: &'a Queues,
+    scratch: &'a Scratch,
     compute: Cursor,
     copier: Cursor,
     arguments: Cursor,
@@ -70,12 +74,20 @@ impl Sink for Count<'_> {
         // Counted always: code may be loaded between room and submit.
         !std::mem::replace(&mut self.stale, true)
     }
+
+    fn scratch(&mut self) -> u32 {
+        // What is made between room and submit is larger: no launch needs a second command then that needs none here.
+        self.queues.compute.ring.pass(&mut self.compute, aql::BYTES);
+        self.scratch.units()
+    }
 }
 
 impl<'a> Count<'a> {
-    fn new(queues: &'a Queues) -> Count<'a> {
+    fn new(hot: &'a Hot) -> Count<'a> {
+        let Hot { queues, scratch, .. } = hot;
         Count {
             queues,
+            scratch,
             compute: queues.compute.ring.cursor(),
             copier: queues.copier.ring.cursor(),
             arguments: queues.arguments.ring.cursor(),
@@ -105,7 +117,9 @@ impl<'a> Count<'a> {
 
 /// Places work in the rings.
 struct Place<'a> {
+    value: u64,
     queues: &'a mut Queues,
+    scratch: &'a mut Scratch,
     stale: &'a AtomicBool,
 }
 
@@ -126,6 +140,7 @@ impl Sink for Place<'_> {
             acquire,
             workgroup: [x as u16, y as u16, z as u16],
             grid: [along(0), along(1), along(2)],
+            private_bytes: entry.private,
             group_bytes: entry.group + block.group_bytes,
             kernel_object: entry.kernel_object,
             kernarg,
@@ -141,6 +156,14 @@ impl Sink for Place<'_> {
     fn is_stale(&mut self) -> bool {
         // ORDERING: Acquire: pairs with the Release of `Image::entry`.
         self.stale.load(Ordering::Relaxed) && self.stale.swap(false, Ordering::Acquire)
+    }
+
+    #[cold]
+    fn scratch(&mut self) -> u32 {
+        let fields = self.scratch.name(self.value);
+        let at = self.queues.compute.scratch_at();
+        self.queues.compute.run(&pm4::store(at, &fields));
+        self.scratch.units()
     }
 }
 
@@ -226,7 +249,7 @@ impl Amd {
     /// Whether the work fits what is free.
     #[inline]
     fn count(&self, hot: &Hot, parts: &[Part<Amd>], work: &Work<'_>) -> Room {
-        let mut walk = Walk { line: hot.line, places: &self.places, sink: Count::new(&hot.queues) };
+        let mut walk = Walk { line: hot.line, places: &self.places, sink: Count::new(hot) };
         walk.value(hot.flights.last() + 1, parts, work, |index| decided(&work.scratch[index]));
         walk.sink.answer()
     }
@@ -235,10 +258,10 @@ impl Amd {
     #[inline]
     pub(crate) fn take(&self, value: u64, parts: &[Part<Amd>], work: &Work<'_>) -> Submitted {
         let mut hot = self.hot.lock();
-        let Some(Hot { queues, line, flights }) = hot.as_mut() else {
+        let Some(Hot { queues, line, flights, scratch }) = hot.as_mut() else {
             return Submitted::Failed(Fault::new("the device is stopped"));
         };
-        let sink = Place { queues, stale: &self.stale };
+        let sink = Place { value, queues, scratch, stale: &self.stale };
         let mut walk = Walk { line: *line, places: &self.places, sink };
         walk.value(value, parts, work, |index| decided(&work.scratch[index]));
         *line = walk.line;

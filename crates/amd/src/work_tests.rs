@@ -43,7 +43,7 @@ fn written(amd: &Amd) -> [u64; 3] {
 fn counted(amd: &Amd, parts: &[Part<Amd>], work: &Work<'_>) -> [u64; 3] {
     let hot = amd.hot.lock();
     let hot = hot.as_ref().unwrap();
-    let mut walk = Walk { line: hot.line, places: &amd.places, sink: Count::new(&hot.queues) };
+    let mut walk = Walk { line: hot.line, places: &amd.places, sink: Count::new(hot) };
     walk.value(hot.flights.last() + 1, parts, work, |index| decided(&work.scratch[index]));
     [walk.sink.compute, walk.sink.copier, walk.sink.arguments].map(|cursor| cursor.position)
 }

@@ -9,6 +9,8 @@ use rig_amd_model::Machine;
 use rig_conformance::allocations::{self, Counting};
 use rig_edge::{Memory, Room};
 
+const SCRATCH: &[u8] = include_bytes!("../../amd-model/fixtures/scratch.co");
+
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
@@ -28,9 +30,19 @@ fn room_and_submit_allocate_nothing() {
     let mut task = Task::new(vec![launch(&spin, &[2]), copy(0, 1), memset(3, 5), launch(&spin, &[2])], slots);
     task.set(0, 1, 64, &[0, 16 | 1 << 32], 16);
     task.set(3, 1, 64, &[0, 16 | 1 << 32], 16);
+    // The first launches give the queue its scratch, and then a larger one.
+    let private = device.image(SCRATCH);
+    let grown = ["scratch", "large"].map(|name| {
+        let mut task = Task::new(vec![launch(&device.entry(private, name), &[0, 1])], task.slots.clone());
+        task.set(0, 1, 32, &[0, 0, 32], 20);
+        task
+    });
     let mut nothing = Task::new(vec![], vec![]);
     let mut laters = 0;
+    let [mut small, mut large] = grown;
     let allocated = allocations::during(|| {
+        device.try_submit(&mut small).unwrap();
+        device.try_submit(&mut large).unwrap();
         for _ in 0..5 {
             device.try_submit(&mut task).unwrap();
             device.try_submit(&mut nothing).unwrap();

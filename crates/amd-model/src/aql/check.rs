@@ -150,7 +150,8 @@ impl Core {
         dispatch.queue = queue.write_pointer.wrapping_sub(0x38);
         dispatch.id = packet.index;
         dispatch.budget = self.options.wave_budget;
-        Ok(Work::Dispatch(Box::new(dispatch)))
+        let scratch = self.scratch_of(queue, &dispatch)?;
+        Ok(Work::Dispatch(Box::new(dispatch), scratch))
     }
 
     /// The descriptor that a packet's kernel_object names.

@@ -1,5 +1,6 @@
 //! Dispatches that run: their launch, the steps of their work-groups, and their end.
 
+use super::scratch::Scratch;
 use super::{Packet, release_scope};
 use crate::caches::{Cache, Hit, LINE, Piece, UNITS};
 use crate::isa::{Access, Dispatch, Fault, FaultKind, Progress, WorkGroup};
@@ -25,7 +26,9 @@ pub(crate) struct Flight {
     groups: [u32; 3],
     /// Work-groups that have begun.
     begun: u64,
-    running: Vec<(WorkGroup, usize)>,
+    /// Each with its unit, and where the scratch of its waves begins.
+    running: Vec<(WorkGroup, usize, Vec<u64>)>,
+    pub(super) scratch: Option<Scratch>,
     stores: Cache,
     launched: u64,
     pub(super) arguments: Vec<u8>,
@@ -50,7 +53,17 @@ impl Core {
         }
     }
 
-    pub(super) fn launch(&mut self, queue: &mut Queue, packet: Packet, dispatch: Dispatch) -> Result<(), Stop> {
+    pub(super) fn launch(
+        &mut self,
+        queue: &mut Queue,
+        packet: Packet,
+        dispatch: Dispatch,
+        scratch: Option<Scratch>,
+    ) -> Result<(), Stop> {
+        if self.scratch_of(queue, &dispatch)? != scratch {
+            let va = queue.write_pointer;
+            return Err(Stop::Publication(PublicationFault::StorageChanged { va, what: "the queue's scratch" }));
+        }
         self.check_code(queue, dispatch.entry);
         let mut arguments = vec![0; dispatch.descriptor.kernarg_bytes as usize];
         self.bytes(queue.gpu, dispatch.kernarg, &mut arguments)?;
@@ -60,6 +73,7 @@ impl Core {
             groups: dispatch.groups(),
             begun: 0,
             running: Vec::new(),
+            scratch,
             stores: Cache::default(),
             launched: self.now,
             arguments,
@@ -78,18 +92,28 @@ impl Core {
         let flight = &mut aql.flights[place];
         let total = flight.groups.iter().fold(1u64, |total, &n| total.saturating_mul(u64::from(n)));
         let running = flight.running.len();
-        let chosen = if flight.begun < total && running < GROUPS_MAX && (running == 0 || self.rng.below(2) == 0) {
-            let group = WorkGroup::new(&flight.dispatch, group_at(flight.groups, flight.begun), self.rng.next());
-            flight.begun += 1;
-            flight.running.push((group, self.rng.below(UNITS)));
-            running
-        } else {
-            self.rng.below(running)
+        let begins = flight.begun < total && running < GROUPS_MAX && (running == 0 || self.rng.below(2) == 0);
+        let mut bases = Some(Vec::new());
+        if let Some(scratch) = flight.scratch.filter(|_| begins) {
+            bases = scratch.take(&mut aql.pieces, flight.dispatch.waves(), &mut self.rng);
+        }
+        let chosen = match bases {
+            Some(bases) if begins => {
+                let mut group =
+                    WorkGroup::new(&flight.dispatch, group_at(flight.groups, flight.begun), self.rng.next());
+                group.set_scratch(&bases);
+                flight.begun += 1;
+                flight.running.push((group, self.rng.below(UNITS), bases));
+                running
+            }
+            // Other waves have all the scratch of the engine: the group begins later.
+            _ if running == 0 => return Ok(()),
+            _ => self.rng.below(running),
         };
         let instructions = 1 + self.rng.below(INSTRUCTIONS) as u32;
         let clock = self.clock();
         let caches = &mut self.gpus[gpu].caches;
-        let (group, unit) = &mut flight.running[chosen];
+        let (group, unit, _) = &mut flight.running[chosen];
         let mut bus = ShaderBus {
             space: &self.space,
             gpu,
@@ -114,7 +138,10 @@ impl Core {
         match progress {
             Ok(Progress::Running) => Ok(()),
             Ok(Progress::Done) => {
-                flight.running.swap_remove(chosen);
+                let (.., bases) = flight.running.swap_remove(chosen);
+                if let Some(scratch) = flight.scratch {
+                    scratch.give(&mut aql.pieces, &bases);
+                }
                 if flight.running.is_empty() && flight.begun == total {
                     let flight = aql.flights.swap_remove(place);
                     return self.land(queue, flight);

@@ -9,7 +9,7 @@ use super::memory::{DS, DS_MORE, MUBUF, SMEM, VMEM};
 use super::scalar::{SOP1, SOP2, SOPC, SOPK, SOPP};
 use super::vector::{DUAL, MOVE, VOP1, VOP2};
 use super::vector3::VOP3;
-use super::wave::{EXCHANGED, LITERAL, VCC, VECTOR, top};
+use super::wave::{EXCHANGED, LITERAL, NULL, VCC, VECTOR, top};
 
 /// The most words that an instruction takes.
 pub(super) const WORDS: usize = 3;
@@ -380,18 +380,26 @@ fn flat(words: [u32; WORDS]) -> Result<Inst, FaultKind> {
     let [word, second, _] = words;
     let format = match word >> 16 & 3 {
         0 => Format::Flat,
+        1 => Format::Scratch,
         2 => Format::Global,
-        _ => return Err(FaultKind::Unsupported { what: "scratch".to_owned() }),
+        _ => return Err(FaultKind::Unknown),
     };
     let mut inst = Inst::new(find([&VMEM], word >> 18 & 0x7f)?, format, words);
+    if format == Format::Scratch && inst.row.name.starts_with("atomic") {
+        return Err(FaultKind::Unknown);
+    }
     inst.len = 2;
     inst.offset = ((word & 0x1fff) << 19) as i32 >> 19;
     inst.cache = (word >> 14 & 1) as u8 | ((word >> 15 & 1) as u8) << 1 | ((word >> 13 & 1) as u8) << 2;
     inst.src = [VECTOR + (second & 0xff) as u16, VECTOR + (second >> 8 & 0xff) as u16, 0];
     inst.sdst = (second >> 16 & 0x7f) as u8;
     inst.dst = (second >> 24) as u8;
-    let wide_address = u16::from(inst.sdst == 124);
+    let wide_address = u16::from(inst.sdst == 124 && format != Format::Scratch);
     inst.vectors = inst.src[0] - VECTOR + 1 + wide_address;
+    if format == Format::Scratch && second >> 23 & 1 == 0 {
+        // Without the bit SVE no vector register is of the address.
+        (inst.src[0], inst.vectors) = (NULL as u16, 0);
+    }
     Ok(inst)
 }
 

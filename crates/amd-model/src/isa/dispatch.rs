@@ -44,6 +44,8 @@ pub struct Dispatch {
     pub grid: [u32; 3],
     /// Bytes of group memory.
     pub group_bytes: u32,
+    /// Bytes of private memory of each work-item.
+    pub private_bytes: u32,
     /// The arguments' address.
     pub kernarg: u64,
     /// The packet's address.
@@ -94,16 +96,23 @@ impl Descriptor {
         self.rsrc2 >> 1 & 0x1f
     }
 
+    /// Whether its waves need scratch.
+    pub fn needs_private(&self) -> bool {
+        self.private_bytes != 0 || self.properties & 1 << 11 != 0
+    }
+
     /// Why this core does not run the kernel, if it does not.
     pub fn refusal(&self) -> Option<&'static str> {
         if self.properties & 1 << 10 == 0 {
             return Some("it is made for waves of 64 lanes (wave64); this core has waves of 32");
         }
-        if self.private_bytes != 0 || self.rsrc2 & 1 != 0 || self.properties & 1 << 11 != 0 {
-            return Some("it needs scratch, which this core has none of");
+        if self.properties & (1 | 1 << 5) != 0 {
+            return Some(
+                "it asks for a scratch buffer or its address in user registers, which gfx1100 sets up by itself",
+            );
         }
-        if self.properties & 1 != 0 || self.properties & 1 << 5 != 0 || self.properties & 1 << 6 != 0 {
-            return Some("it asks for a scratch buffer's registers, and this core has no scratch");
+        if self.needs_private() && self.rsrc2 & 1 == 0 {
+            return Some("it has private memory, and its rsrc2 does not ask for scratch");
         }
         if self.preload != 0 {
             return Some("it asks for preloaded arguments, which gfx1100 has not");
@@ -133,8 +142,9 @@ impl Dispatch {
         if threads == 0 || threads > 1024 {
             return Err(why(&format!("a work-group of {threads} work-items; 1 to 1024 are possible")));
         }
-        if u32_at(bytes, 24) != 0 {
-            return Err(why("the packet asks for scratch, which this core has none of"));
+        let private_bytes = u32_at(bytes, 24);
+        if private_bytes != 0 && descriptor.rsrc2 & 1 == 0 {
+            return Err(why("the packet has private memory, and the kernel's rsrc2 does not ask for scratch"));
         }
         Ok(Self {
             descriptor,
@@ -142,12 +152,23 @@ impl Dispatch {
             workgroup,
             grid,
             group_bytes: u32_at(bytes, 28),
+            private_bytes,
             kernarg: u64_at(bytes, 40),
             packet,
             queue: 0,
             id: 0,
             budget: BUDGET,
         })
+    }
+
+    /// Waves of a work-group.
+    pub fn waves(&self) -> u32 {
+        self.workgroup.iter().product::<u32>().div_ceil(super::LANES as u32)
+    }
+
+    /// Bytes of scratch that a wave needs.
+    pub fn wave_scratch(&self) -> u64 {
+        u64::from(self.private_bytes) * super::LANES as u64
     }
 
     /// Work-groups of the grid; the last of a row may be partial.

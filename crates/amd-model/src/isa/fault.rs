@@ -79,6 +79,18 @@ pub enum FaultKind {
         /// What the wave wanted.
         access: Access,
     },
+    /// Private memory outside what the dispatch has for each work-item.
+    #[error("{access} of {width} bytes at {offset:#x} of private memory, of which the work-item has {size} bytes")]
+    Private {
+        /// The offset in the work-item's private memory.
+        offset: u32,
+        /// Bytes of the access.
+        width: u32,
+        /// Bytes that the packet gives each work-item.
+        size: u32,
+        /// What the wave wanted.
+        access: Access,
+    },
     /// A register that the descriptor does not give the wave.
     #[error("v{register} is used, but the descriptor gives the wave {count} vector registers")]
     Register {

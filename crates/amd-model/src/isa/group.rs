@@ -54,6 +54,11 @@ impl WorkGroup {
         Self { id, waves, memory, budget: dispatch.budget, random }
     }
 
+    /// Where each wave's scratch begins, of a dispatch whose work-items have private memory.
+    pub fn set_scratch(&mut self, bases: &[u64]) {
+        self.waves.iter_mut().zip(bases).for_each(|(wave, &base)| wave.scratch = base);
+    }
+
     /// Its place in the grid.
     pub fn id(&self) -> [u32; 3] {
         self.id
@@ -198,7 +203,8 @@ fn start(dispatch: &Dispatch, id: [u32; 3], number: u32, random: &mut Random) ->
     }
     let state = if s[EXEC] == 0 { State::Ended } else { State::Ready };
     let mode = Mode::of_rsrc1(descriptor.rsrc1);
-    Wave { number, state, pc: dispatch.entry, s, v, scc: false, mode, exchanged: [0; LANES], ran: 0 }
+    let (pc, private) = (dispatch.entry, dispatch.private_bytes);
+    Wave { number, state, pc, s, v, scc: false, mode, exchanged: [0; LANES], scratch: 0, private, ran: 0 }
 }
 
 impl std::fmt::Debug for WorkGroup {

@@ -101,6 +101,7 @@ pub(super) enum Format {
     Ds,
     Flat,
     Global,
+    Scratch,
     Mubuf,
 }
 

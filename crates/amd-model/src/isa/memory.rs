@@ -1,15 +1,16 @@
-//! The instructions that reach memory: SMEM, FLAT and GLOBAL, DS, and the invalidations of MUBUF.
+//! The instructions that reach memory: SMEM, FLAT, GLOBAL and SCRATCH, DS, and the invalidations of MUBUF.
 //!
 //! A vector access of lanes whose addresses follow one another is one access to the bus.
 
 use super::LANES;
 use super::bus::{Access, AtomicOp, Caches, Scope};
 use super::fault::FaultKind;
-use super::inst::{Extra, Inst, Outside, Row, Shape, memory, row, shape, with};
-use super::wave::{PRIVATE_BASE, SHARED_BASE, VECTOR, Wave};
+use super::inst::{Extra, Format, Inst, Outside, Row, Shape, memory, row, shape, with};
+use super::private::{is_private, part, private_addresses, private_load, private_store};
+use super::wave::{SHARED_BASE, VECTOR, Wave};
 
 /// Bit 0 glc, 1 slc, 2 dlc.
-fn scope(i: &Inst) -> Scope {
+pub(super) fn scope(i: &Inst) -> Scope {
     Scope { scalar: false, glc: i.cache & 1 != 0, slc: i.cache & 2 != 0, dlc: i.cache & 4 != 0 }
 }
 
@@ -60,7 +61,7 @@ fn word_of(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte))
 }
 
-fn aligned(address: u64, align: u32, access: Access) -> Result<(), FaultKind> {
+pub(super) fn aligned(address: u64, align: u32, access: Access) -> Result<(), FaultKind> {
     if address.is_multiple_of(u64::from(align)) {
         Ok(())
     } else {
@@ -70,7 +71,7 @@ fn aligned(address: u64, align: u32, access: Access) -> Result<(), FaultKind> {
 
 /// How a load fills a register: bytes in memory, and what they become.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fill {
+pub(super) enum Fill {
     Unsigned(usize),
     Signed(usize),
     /// Into the low half; the high half stays.
@@ -81,7 +82,7 @@ enum Fill {
 }
 
 impl Fill {
-    fn bytes(self) -> usize {
+    pub(super) fn bytes(self) -> usize {
         match self {
             Self::Unsigned(n) | Self::Signed(n) | Self::Low(n, _) | Self::High(n, _) => n,
             Self::Words(n) => 4 * n,
@@ -89,7 +90,7 @@ impl Fill {
     }
 
     /// The register after the load.
-    fn value(self, old: u32, bytes: &[u8]) -> u32 {
+    pub(super) fn value(self, old: u32, bytes: &[u8]) -> u32 {
         let word = word_of(bytes);
         let wide = |signed: bool| {
             let up = 32 - 8 * bytes.len() as u32;
@@ -116,31 +117,27 @@ fn addresses(w: &Wave, i: &Inst) -> [u64; LANES] {
     }
 }
 
-/// Where a flat address leads.
+/// Where an address leads that is not of private memory.
 enum Target {
     Global(u64),
     Group(u32),
 }
 
-fn target(i: &Inst, address: u64) -> Result<Target, FaultKind> {
-    if i.format == super::inst::Format::Flat {
-        if address >> 32 == SHARED_BASE >> 32 {
-            return Ok(Target::Group(address as u32));
-        }
-        if address >> 32 == PRIVATE_BASE >> 32 {
-            return Err(FaultKind::Unsupported { what: format!("scratch, at the flat address {address:#x}") });
-        }
+fn target(i: &Inst, address: u64) -> Target {
+    if i.format == Format::Flat && address >> 32 == SHARED_BASE >> 32 {
+        Target::Group(address as u32)
+    } else {
+        Target::Global(address)
     }
-    Ok(Target::Global(address))
 }
 
 /// What an access of `bytes` must be aligned to: itself, but no more than a word.
-fn alignment(bytes: usize) -> u32 {
+pub(super) fn alignment(bytes: usize) -> u32 {
     if bytes == 0 { 1 } else { bytes.min(4) as u32 }
 }
 
 /// Runs of lanes whose addresses follow one another: the first lane's index in `lanes`, and how many.
-fn runs(lanes: &[usize], addresses: &[u64; LANES], bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn runs(lanes: &[usize], addresses: &[u64; LANES], bytes: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {
         let start = at;
@@ -168,14 +165,21 @@ fn running(w: &Wave) -> ([usize; LANES], usize) {
 }
 
 fn load(w: &mut Wave, i: &Inst, out: &mut Outside<'_>, fill: Fill) -> Result<(), FaultKind> {
+    let (mut lanes, count) = running(w);
+    if i.format == Format::Scratch {
+        return private_load(w, i, out, fill, &lanes[..count], private_addresses(w, i));
+    }
     let (bytes, addresses) = (fill.bytes(), addresses(w, i));
-    let (lanes, count) = running(w);
+    let (count, private) = part(i, &mut lanes[..count], &addresses);
+    if !private.is_empty() {
+        private_load(w, i, out, fill, &private, addresses.map(|address| address as u32))?;
+    }
     for (start, length) in runs(&lanes[..count], &addresses, bytes) {
         let address = addresses[lanes[start]];
         aligned(address, alignment(bytes), Access::Load)?;
         let mut data = [0; MOST];
         let data = &mut data[..bytes * length];
-        match target(i, address)? {
+        match target(i, address) {
             Target::Global(address) => out.bus.load(address, data, scope(i)).map_err(|fault| fault.kind)?,
             Target::Group(offset) => data.copy_from_slice(group(out, offset, data.len(), Access::Load)?),
         }
@@ -191,8 +195,15 @@ fn load(w: &mut Wave, i: &Inst, out: &mut Outside<'_>, fill: Fill) -> Result<(),
 
 /// Stores `bytes` of each lane, from bit `shift` of the first register on.
 fn store(w: &mut Wave, i: &Inst, out: &mut Outside<'_>, bytes: usize, shift: u32) -> Result<(), FaultKind> {
+    let (mut lanes, count) = running(w);
+    if i.format == Format::Scratch {
+        return private_store(w, i, out, (bytes, shift), &lanes[..count], private_addresses(w, i));
+    }
     let addresses = addresses(w, i);
-    let (lanes, count) = running(w);
+    let (count, private) = part(i, &mut lanes[..count], &addresses);
+    if !private.is_empty() {
+        private_store(w, i, out, (bytes, shift), &private, addresses.map(|address| address as u32))?;
+    }
     let data = usize::from(i.src[1].saturating_sub(VECTOR));
     for (start, length) in runs(&lanes[..count], &addresses, bytes) {
         let address = addresses[lanes[start]];
@@ -205,7 +216,7 @@ fn store(w: &mut Wave, i: &Inst, out: &mut Outside<'_>, bytes: usize, shift: u32
                 target.copy_from_slice(&word[..target.len()]);
             }
         }
-        match target(i, address)? {
+        match target(i, address) {
             Target::Global(address) => out.bus.store(address, buffer, scope(i)).map_err(|fault| fault.kind)?,
             Target::Group(offset) => group(out, offset, buffer.len(), Access::Store)?.copy_from_slice(buffer),
         }
@@ -232,7 +243,10 @@ fn atomic(w: &mut Wave, i: &Inst, out: &mut Outside<'_>, op: AtomicOp, words: us
     for lane in w.lanes() {
         let address = addresses[lane];
         aligned(address, width, Access::Atomic)?;
-        let old = match target(i, address)? {
+        if is_private(i, address) {
+            return Err(FaultKind::Unsupported { what: format!("an atomic of private memory, at {address:#x}") });
+        }
+        let old = match target(i, address) {
             Target::Global(address) => {
                 out.bus.atomic(address, op, width, value[lane], compare[lane], scope(i)).map_err(|fault| fault.kind)?
             }
@@ -288,7 +302,7 @@ macro_rules! vector_memory {
     };
 }
 
-/// FLAT and GLOBAL, which share opcodes; the names are without their prefix.
+/// FLAT, GLOBAL and SCRATCH, which share opcodes, but that SCRATCH has no atomics; the names are without their prefix.
 pub(super) static VMEM: &[Row] = vector_memory! {
     16 "load_u8" Fill::Unsigned(1), 1;
     17 "load_i8" Fill::Signed(1), 1;

@@ -7,5 +7,6 @@ mod kit;
 mod more;
 mod order;
 mod programs;
+mod scratch;
 mod single;
 mod text;

@@ -13,7 +13,7 @@ impl Display for Inst {
             Format::Sopk => constant(self, f),
             Format::Smem => scalar_load(self, f),
             Format::Ds => group_memory(self, f),
-            Format::Flat | Format::Global => vector_memory(self, f),
+            Format::Flat | Format::Global | Format::Scratch => vector_memory(self, f),
             Format::Vopd => dual(self, f),
             Format::Mubuf => f.write_str(self.row.name),
             _ => arithmetic(self, f),
@@ -428,19 +428,28 @@ fn swizzle(pattern: u32, f: &mut Formatter<'_>) -> fmt::Result {
 }
 
 fn vector_memory(inst: &Inst, f: &mut Formatter<'_>) -> fmt::Result {
-    let (shape, global) = (inst.row.shape, inst.format == Format::Global);
-    write!(f, "{}_{}", if global { "global" } else { "flat" }, inst.row.name)?;
+    let shape = inst.row.shape;
+    let prefix = match inst.format {
+        Format::Global => "global",
+        Format::Scratch => "scratch",
+        _ => "flat",
+    };
+    write!(f, "{prefix}_{}", inst.row.name)?;
     let mut operands = Vec::new();
     if shape.dst > 0 && (!inst.row.name.starts_with("atomic") || inst.cache & 1 != 0) {
         operands.push(registers("v", u16::from(inst.dst), shape.dst));
     }
-    let address = if inst.sdst == 124 { 2 } else { 1 };
-    operands.push(registers("v", inst.src[0] - VECTOR, address));
+    let address = if inst.sdst == 124 && inst.format != Format::Scratch { 2 } else { 1 };
+    operands.push(match inst.src[0] {
+        VECTOR.. => registers("v", inst.src[0] - VECTOR, address),
+        _ => "off".to_owned(),
+    });
     if shape.src[1] > 0 {
         operands.push(source(inst, 1));
     }
-    if global {
-        operands.push(if inst.sdst == 124 { "off".to_owned() } else { scalar(u16::from(inst.sdst), 2) });
+    if inst.format != Format::Flat {
+        let count = if inst.format == Format::Scratch { 1 } else { 2 };
+        operands.push(if inst.sdst == 124 { "off".to_owned() } else { scalar(u16::from(inst.sdst), count) });
     }
     list(f, &operands)?;
     if inst.offset != 0 {

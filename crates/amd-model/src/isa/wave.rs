@@ -46,6 +46,10 @@ pub(super) struct Wave {
     pub mode: Mode,
     /// What the lanes got of each other for the instruction that runs.
     pub exchanged: Lanes,
+    /// Where the wave's scratch begins.
+    pub scratch: u64,
+    /// Bytes of private memory that each lane has there.
+    pub private: u32,
     /// Instructions run.
     pub ran: u64,
 }

@@ -13,6 +13,9 @@ pub(crate) const WRITE_INDEX: usize = 0x38;
 pub(crate) const READ_INDEX: usize = 0x80;
 /// Where the read index is from the page's start, `read_dispatch_id_field_base_byte_offset`.
 pub(crate) const READ_INDEX_OFFSET: usize = 0x88;
+/// `compute_tmpring_size`. Behind it stand, without a gap, the four words of `scratch_resource_descriptor`,
+/// `scratch_backing_memory_location`, `scratch_backing_memory_byte_size` and `scratch_wave64_lane_byte_size`.
+pub(crate) const SCRATCH: usize = 0x8c;
 /// `queue_properties`.
 pub(crate) const PROPERTIES: usize = 0xb4;
 /// The bit of the properties that says that addresses have 64 bits.

@@ -4,6 +4,7 @@
 
 mod gfx1100;
 
+use crate::scratch;
 use crate::topology::Node;
 
 /// A kind of GPU.
@@ -22,6 +23,27 @@ pub(crate) trait Chip: Send + Sync {
 
     /// The most threads of a group.
     fn threads_most(&self) -> u32;
+
+    /// The size of a wave's piece of scratch, in the chip's units, where each of its `lanes` has `bytes` of private memory; none
+    /// where a wave cannot have so much.
+    fn scratch_units(&self, bytes: u32, lanes: u32) -> Option<u32>;
+
+    /// The scratch of a queue whose waves have pieces of `units`.
+    fn scratch_size(&self, node: &Node, units: u32) -> ScratchSize;
+
+    /// What a queue's page says of scratch at `address`.
+    fn scratch_fields(&self, address: u64, size: &ScratchSize) -> [u32; scratch::FIELDS];
+}
+
+/// The scratch of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScratchSize {
+    /// The size of a wave's piece, in the chip's units.
+    pub units: u32,
+    /// The waves that have pieces, of each shader engine.
+    pub waves: u32,
+    /// The bytes of all.
+    pub bytes: u64,
 }
 
 /// The memory that a compute queue saves its waves to, when the kernel takes the queue off the GPU. The kernel compares these

@@ -37,7 +37,7 @@ const FIXTURES: &[(&str, &str, &[&str])] = &[
     ("more.co", "more.c", &[]),
     ("work_plain.co", "work.c", PLAIN),
     ("faults.co", "faults.c", &[]),
-    ("scratch.co", "scratch.c", &[]),
+    ("scratch.co", "scratch.c", &["-mllvm", "-disable-promote-alloca-to-lds"]),
     ("hidden.co", "hidden.c", &[]),
     ("wave64.co", "wave64.c", &["-mwavefrontsize64"]),
 ];

@@ -234,11 +234,18 @@ pub(super) fn dispatch(
         packet[4 + 2 * axis..6 + 2 * axis].copy_from_slice(&(threads[axis] as u16).to_le_bytes());
         packet[12 + 4 * axis..16 + 4 * axis].copy_from_slice(&(groups[axis] * threads[axis]).to_le_bytes());
     }
+    packet[24..28].copy_from_slice(&descriptor.private_bytes.to_le_bytes());
     packet[28..32].copy_from_slice(&descriptor.group_bytes.to_le_bytes());
     packet[32..40].copy_from_slice(&address.to_le_bytes());
     packet[40..48].copy_from_slice(&kernarg.to_le_bytes());
     let at = memory.map(packet.to_vec(), false);
     Dispatch::new(at, &packet, descriptor)
+}
+
+/// Scratch for the waves of four work-groups, each apart from the others.
+fn scratch(memory: &mut Memory, dispatch: &Dispatch) -> Vec<u64> {
+    let bytes = dispatch.wave_scratch() as usize;
+    (0..4 * dispatch.waves()).map(|_| memory.map(vec![0xa5; bytes], true)).collect()
 }
 
 /// Runs all work-groups, several at once, in an order that the seed chooses.
@@ -249,20 +256,26 @@ pub(super) fn run(memory: &mut Memory, dispatch: &Dispatch, seed: u64) -> Result
         .map(|n| [n % groups[0], n / groups[0] % groups[1], n / groups[0] / groups[1]])
         .collect::<Vec<_>>()
         .into_iter();
-    let mut running: Vec<WorkGroup> = Vec::new();
+    let mut running: Vec<(WorkGroup, Vec<u64>)> = Vec::new();
+    let mut pieces = scratch(memory, dispatch);
     let (mut ran, mut turn) = (0, seed);
     loop {
         while running.len() < 4 {
             let Some(id) = waiting.next() else { break };
-            running.push(WorkGroup::new(dispatch, id, seed ^ u64::from(id[0]) << 32));
+            let mut group = WorkGroup::new(dispatch, id, seed ^ u64::from(id[0]) << 32);
+            let bases = pieces.split_off(pieces.len() - dispatch.waves() as usize);
+            group.set_scratch(&bases);
+            running.push((group, bases));
         }
         if running.is_empty() {
             return Ok(ran);
         }
         turn = turn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let chosen = (turn >> 33) as usize % running.len();
-        if running[chosen].step(&mut code, memory, 1 + (turn >> 60) as u32 * 16)? == Progress::Done {
-            ran += running.swap_remove(chosen).ran();
+        if running[chosen].0.step(&mut code, memory, 1 + (turn >> 60) as u32 * 16)? == Progress::Done {
+            let (group, bases) = running.swap_remove(chosen);
+            ran += group.ran();
+            pieces.extend(bases);
         }
     }
 }

@@ -25,6 +25,8 @@ fn wave() -> Wave {
         scc: false,
         mode: Mode(USUAL),
         exchanged: [0; LANES],
+        scratch: 0,
+        private: 0,
         ran: 0,
     }
 }

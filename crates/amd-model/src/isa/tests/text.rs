@@ -262,6 +262,16 @@ fn memory(format: &str, row: &Row, r: &mut Random) -> Vec<u32> {
             let to = if shape.dst > 0 { r.vector() } else { 0 };
             vec![0xd800_0000 | code << 18 | offset, to << 24 | data[1] << 16 | data[0] << 8 | r.vector()]
         }
+        "SCRATCH" => {
+            let (any, vector) = (r.below(106), r.below(2));
+            let base = r.one_of(&[124, any]);
+            let offset = r.one_of(&[0, 16, 0xfff, 0x1ff0]);
+            let caches = r.below(2) << 14 | r.below(2) << 15 | r.below(2) << 13;
+            let to = if shape.dst > 0 { r.vector() } else { 0 };
+            let data = if shape.src[1] > 0 { r.vector() } else { 0 };
+            let address = if vector == 1 { r.vector() } else { 0 };
+            vec![0xdc01_0000 | code << 18 | caches | offset, to << 24 | vector << 23 | base << 16 | data << 8 | address]
+        }
         "FLAT" | "GLOBAL" => {
             let global = format == "GLOBAL";
             let pair = r.below(50) * 2;
@@ -358,6 +368,11 @@ fn encodings(each_opcode: usize) -> Vec<(String, Vec<u32>)> {
     for &(y, _) in DUAL {
         for &(x, _) in DUAL.iter().filter(|(x, _)| *x < 16) {
             made.push((format!("VOPD {x} {y}"), dual(x, y, &mut r)));
+        }
+    }
+    for row in VMEM.iter().filter(|row| !row.name.starts_with("atomic")) {
+        for _ in 0..each_opcode {
+            made.push((format!("SCRATCH {}", row.name), memory("SCRATCH", row, &mut r)));
         }
     }
     made
@@ -470,7 +485,7 @@ fn every_word_of_the_fixtures_reads_as_llvm_writes_it() {
         return;
     };
     let mut seen = 0;
-    for object in ["suite.co", "work.co", "work_plain.co", "more.co", "faults.co", "hidden.co"] {
+    for object in ["suite.co", "work.co", "work_plain.co", "more.co", "faults.co", "hidden.co", "scratch.co"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(object);
         let output = Command::new(&tool).args(["-d", "--mcpu=gfx1100"]).arg(path).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
