@@ -9,11 +9,13 @@ use crate::tidy::Finding;
 
 /// What each crate that is no driver may depend on within the workspace. The model of a vendor's hardware depends on
 /// nothing of rig, and is a dependency of that vendor's driver alone.
-const ARROWS: [(&str, &[&str]); 5] = [
+const ARROWS: [(&str, &[&str]); 6] = [
     ("rig-edge", &[]),
     ("rig-gpu", &["rig-edge"]),
     ("rig-conformance", &["rig-gpu", "rig-edge"]),
     ("xtask", &[]),
+    // Collectives between GPUs: fills of one vendor's driver, as a program makes them.
+    ("rig-nccl", &["rig-gpu", "rig-edge", "rig-cuda"]),
     // The program opens devices of every driver, and tests none.
     ("rig-cli", &["rig-gpu", "rig-edge", DRIVERS]),
 ];
