@@ -4,8 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::sanitize::Sanitizer;
-use crate::shell::{cargo, output};
-use crate::{Result, apple, check, instructions, model, sanitize, test};
+use crate::{Result, apple, check, instructions, model, pages, sanitize, test};
 
 /// How long the whole may take on two cores: half an hour, past which people stop waiting for an answer, less what
 /// `.ci/run` does before it.
@@ -53,20 +52,13 @@ fn steps() -> [Step; 8] {
     [
         step("check", None, check::run),
         step("test", None, || test::run(&[])),
-        step("add", None, add),
+        step("pages", pages::missing(), pages::run),
         step("apple", apple::missing(), apple::run),
         step("model", None, || model::run(&[])),
         step("instructions", instructions::missing(), instructions::run),
         step("thread", sanitize::missing(), || sanitize::run(Sanitizer::Thread, &[])),
         step("address", sanitize::missing(), || sanitize::run(Sanitizer::Address, &[])),
     ]
-}
-
-/// The README's first command, and what it prints.
-fn add() -> Result {
-    let text = output(cargo().args(["run", "--release", "--example", "add"]), false)?;
-    print!("{text}");
-    if text.starts_with("y[10] = 11 on ") { Ok(()) } else { Err(format!("the example add printed {text:?}")) }
 }
 
 #[cfg(test)]

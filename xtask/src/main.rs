@@ -15,6 +15,7 @@ mod llvm;
 mod metal;
 mod metal_protocols;
 mod model;
+mod pages;
 mod promises;
 mod sanitize;
 mod shell;
@@ -91,6 +92,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// The commands of the README and the guide, as a reader runs them.
+    Pages,
     /// Whether software Metal's protocols are objc2-metal's.
     MetalProtocols,
     /// What the compiler does not look at: sizes, tags, banned calls, links, and which crate depends on which.
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
         Task::Instructions => instructions::run(),
         Task::Promises { check, missing } => promises::run(check, missing),
         Task::Headers { check } => headers::run(check),
+        Task::Pages => pages::run(),
         Task::MetalProtocols => metal_protocols::run(),
         Task::Tidy => tidy::run(),
         Task::Ci { skip } => ci::run(&skip),

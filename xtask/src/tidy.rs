@@ -3,7 +3,7 @@
 
 mod links;
 mod manifests;
-mod readme;
+mod pages;
 mod text;
 
 use crate::{Result, sources};
@@ -17,7 +17,7 @@ pub fn run() -> Result {
     let mut findings: Vec<Finding> = sources.iter().flat_map(text::check).collect();
     findings.extend(links::check(&sources));
     findings.extend(manifests::check(&sources));
-    findings.extend(readme::check(&sources));
+    findings.extend(pages::check(&sources));
     if findings.is_empty() {
         println!("tidy: {} files", sources.len());
         return Ok(());

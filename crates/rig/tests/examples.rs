@@ -74,6 +74,30 @@ fn buffers_shows_views_copies_and_memory_that_comes_back() {
     );
 }
 
+#[test]
+fn guide_does_what_the_guide_says() {
+    prints(
+        &run("guide", &[]),
+        &[
+            &format!("the best device here is CORES ({})", std::env::consts::ARCH),
+            "the last of x is 65535",
+            "y is [1.0, 2.0, 3.0]",
+            "value 2: y[0] = 10.5",
+            "value 3: y[0] = 20.5",
+            "value 4: y[0] = 30.5",
+            "after both: 4",
+            "65 MiB do not fit in 64",
+            "x[0] = 0",
+            "samples[0] = 3",
+            "in place, over 262144 bytes",
+            "four threads added 1 each: 4",
+            "1 values ran",
+            "CORES is lost: the kernel broken panicked: a bug in a kernel",
+            "CORES is open again: true",
+        ],
+    );
+}
+
 /// Promise C14.
 #[test]
 fn order_is_right_over_two_devices_without_a_wait() {
@@ -187,6 +211,25 @@ fn elf_says_so_where_there_is_no_compiler() {
     prints(&out, &["no C compiler is here (cc, gcc or clang), so the rest is left out"]);
 }
 
+/// Promise M70.
+#[test]
+#[cfg_attr(windows, ignore = "the compilers here make no such library")]
+fn c_fill_runs_code_in_c_among_the_work_and_gives_its_reason() {
+    let out = run("c_fill", &[]);
+    if out.contains("no C compiler is here") {
+        // Written past the capture of the tests, so that it is seen.
+        let _ = writeln!(std::io::stderr(), "skipped c_fill, since there is no cc, gcc or clang here");
+        return;
+    }
+    prints(
+        &out,
+        &[
+            "the sums on CORES are right: true",
+            "CORES is lost: the slots of scaled_sum have one length; open it again to go on",
+        ],
+    );
+}
+
 /// Promises C09, C14, H02.
 /// Promise C22.
 #[test]
@@ -212,6 +255,8 @@ fn profile_writes_a_trace_of_three_devices_that_overlap() {
     assert_eq!((deliver.len(), store.len()), (12, 12));
     let overlaps = store.iter().filter(|[a, b]| deliver.iter().any(|[c, d]| a < d && c < b)).count();
     assert!(overlaps >= 6, "the disk is at work while the camera is: {overlaps} of 12");
+    let line = out.lines().find(|line| line.contains("all three at work at once")).unwrap();
+    assert!(!line.starts_with("all three at work at once in 0 of"), "{line}");
 }
 
 #[test]
