@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use rig::{Buffer, Device, Profile, Run, write};
+use rig::{Buffer, Device, Profile, Run, ValueSpan, write};
 use rig_host::Kernels;
 
 const BLOCKS: usize = 12;
@@ -40,29 +40,42 @@ fn launch(run: &mut Run, block: &Buffer) -> rig::Result<()> {
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);
     // What has a speed of its own and needs no processor: a camera, a disk.
-    let (source, mut deliver) = stage("deliver", |block| {
-        // TIMEOUT: a camera of 330 pictures a second.
-        thread::sleep(Duration::from_millis(3));
+    let (source, deliver) = stage("deliver", |block| {
+        // TIMEOUT: a camera of 200 pictures a second.
+        thread::sleep(Duration::from_millis(5));
         block.fill(7);
     })?;
-    let (middle, mut transform) = stage("transform", |block| {
+    let (middle, transform) = stage("transform", |block| {
         let round = |value: u32, _| value.wrapping_mul(1_664_525).wrapping_add(1_013_904_223).rotate_left(7);
         block.iter_mut().for_each(|value| *value = (0..32).fold(*value, round));
     })?;
-    // TIMEOUT: a disk that writes a block of 256 KiB at 128 MiB a second.
-    let (sink, mut store) = stage("store", |_| thread::sleep(Duration::from_millis(2)))?;
+    // TIMEOUT: a disk that writes a block of 256 KiB at 64 MiB a second.
+    let (sink, store) = stage("store", |_| thread::sleep(Duration::from_millis(4)))?;
+
+    // A few blocks, used again and again; each device reaches them by a borrow.
+    let borrowed = |block: Buffer| Ok([block.borrow(&source)?, block.borrow(&middle)?, block.borrow(&sink)?]);
+    let blocks: Vec<[Buffer; 3]> =
+        (0..4).map(|_| source.buffer(4 * LEN).and_then(borrowed)).collect::<rig::Result<_>>()?;
+    let mut runs = [deliver, transform, store];
 
     let (streamed, profile) = Profile::take(|| -> rig::Result<()> {
-        for _ in 0..BLOCKS {
-            let block = source.buffer(4 * LEN)?;
-            launch(&mut deliver, &block)?;
-            launch(&mut transform, &block.borrow(&middle)?)?;
-            launch(&mut store, &block.borrow(&sink)?)?;
+        // In each turn a stage takes the block that the stage before it had in the turn before.
+        for turn in 0..BLOCKS + 2 {
+            for (stage, run) in runs.iter_mut().enumerate() {
+                if let Some(number) = turn.checked_sub(stage).filter(|&number| number < BLOCKS) {
+                    launch(run, &blocks[number % blocks.len()][stage])?;
+                }
+            }
         }
         Ok(())
     })?;
     streamed?;
 
+    let stage = |name| profile.values.iter().filter(move |value| &*value.parts[0].name == name);
+    let meets =
+        |one: &ValueSpan, other| stage(other).any(|two| one.ran.zip(two.ran).is_some_and(|(a, b)| a.overlaps(&b)));
+    let at_once = stage("transform").filter(|of| meets(of, "deliver") && meets(of, "store")).count();
+    println!("all three at work at once in {at_once} of {BLOCKS} turns");
     print!("{profile}");
     profile.write_chrome_trace(BufWriter::new(File::create(folder.join("profile.json"))?))?;
     profile.write_html(BufWriter::new(File::create(folder.join("profile.html"))?))?;
