@@ -86,6 +86,17 @@ fn every_compiler_of_c_and_cxx_takes_the_header_without_a_warning() {
     c::takes(&include(), &source("kernels.c"));
 }
 
+#[test]
+fn the_code_on_the_page_about_c_is_taken_too() {
+    let page = include_str!("../../../docs/c.md");
+    let blocks: Vec<&str> = page.split("```c\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks.len(), 1);
+    let file = std::env::temp_dir().join(format!("rig-c-page-{}.c", std::process::id()));
+    std::fs::write(&file, blocks[0]).unwrap();
+    c::takes(&include(), &file);
+    std::fs::remove_file(&file).unwrap();
+}
+
 /// Promise M70.
 #[test]
 fn a_fill_in_c_copies_sets_launches_and_runs_code_of_its_own_in_its_place() {
