@@ -11,7 +11,7 @@ use clap_complete::Shell;
 
 use crate::arguments::{Completions, Program};
 use crate::error::Result;
-use crate::open::candidates;
+use crate::open::{DRIVERS, candidates};
 
 /// Prints the script.
 pub fn completions(arguments: &Completions, out: &mut impl Write) -> Result<()> {
@@ -33,20 +33,30 @@ fn script(shell: Shell, mut command: Command) -> Vec<u8> {
 /// The script of zsh, where a colon parts a value's name from what completes it. The generator escapes none in names, so
 /// `TYPE:FILE` is escaped here; and what completes a file there begins behind the colon of the value, as other shells do.
 fn zsh(command: Command) -> Vec<u8> {
-    let command = command.mut_subcommand("run", |run| run.mut_args(with_escaped_name));
+    let command = ["run", "trace"]
+        .into_iter()
+        .fold(command, |command, name| command.mut_subcommand(name, |named| named.mut_args(with_escaped_name)));
     let script = String::from_utf8_lossy(&script(Shell::Zsh, command)).into_owned();
     script.replace("FILE:_files'", r#"FILE:{compset -P "*[\:]"; _files}'"#).into_bytes()
 }
 
 /// The command line with the values that a device and a page may have.
 fn with_values(command: Command) -> Command {
-    let devices: Vec<String> = candidates().into_iter().map(|candidate| candidate.name).collect();
+    let devices: Vec<String> = candidates().into_iter().map(|candidate| candidate.device.name().to_owned()).collect();
     let pages: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    command
-        .mut_subcommand("run", |run| {
-            run.mut_arg("device", |device| device.value_parser(PossibleValuesParser::new(devices)))
+    let drivers = DRIVERS.map(|(name, _)| name);
+    let of = [
+        ("run", "device", devices.clone()),
+        ("trace", "device", devices.clone()),
+        ("bench", "device", devices),
+        ("doctor", "driver", drivers.map(str::to_owned).to_vec()),
+        ("man", "command", pages),
+    ];
+    of.into_iter().fold(command, |command, (name, argument, values)| {
+        command.mut_subcommand(name, |named| {
+            named.mut_arg(argument, |argument| argument.value_parser(PossibleValuesParser::new(values)))
         })
-        .mut_subcommand("man", |man| man.mut_arg("command", |page| page.value_parser(PossibleValuesParser::new(pages))))
+    })
 }
 
 fn with_escaped_name(argument: Arg) -> Arg {

@@ -64,8 +64,8 @@ struct Closed {
 pub fn devices(arguments: &Devices, out: &mut impl Write) -> Result<()> {
     let mut report = Report { devices: Vec::new(), closed: Vec::new() };
     for candidate in candidates() {
-        let (name, driver) = (candidate.name.clone(), candidate.driver);
-        match candidate.open() {
+        let (name, driver) = (candidate.device.name().to_owned(), candidate.driver);
+        match candidate.device.open() {
             Ok(device) => report.devices.push(Opened::of(driver, &device)),
             Err(why) => report.closed.push(Closed { name, driver, why: why.to_string() }),
         }

@@ -59,6 +59,59 @@ pub enum Error {
         /// The names there are.
         there: String,
     },
+    /// An image of no kind that a driver takes.
+    #[error(
+        "{} is no image that rig knows (an ELF object, PTX, a cubin, a fatbin, a metallib, a code object): if a device takes it \
+         all the same, name that by --device",
+        path.display()
+    )]
+    NoImage {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No device opens that the image is for.
+    #[error("{} is {kind}, for the driver {driver}, and no device of that opens: {why}; see `rig doctor {driver}`", path.display())]
+    NoneFor {
+        /// The file.
+        path: PathBuf,
+        /// What kind of image it is.
+        kind: &'static str,
+        /// The driver.
+        driver: &'static str,
+        /// Why none opens.
+        why: String,
+    },
+    /// A driver's name that none has.
+    #[error("rig has no driver {name}; there are {there}")]
+    NoDriver {
+        /// The name.
+        name: String,
+        /// The names there are.
+        there: String,
+    },
+    /// A program that `rig trace` cannot start.
+    #[error("cannot start {program}: {why}")]
+    Program {
+        /// The program.
+        program: String,
+        /// The system's reason.
+        why: io::Error,
+    },
+    /// A name that cannot stand in the variable that asks for traces.
+    #[error("the name of a trace cannot hold what parts the names of a list, which {} does: choose another name", path.display())]
+    TraceName {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A program that wrote no trace.
+    #[error(
+        "{program} ended without a trace: it opened no device of rig (or one of a rig before traces), or a signal or an abort \
+         ended it"
+    )]
+    NoTrace {
+        /// The program.
+        program: String,
+    },
     /// `rig man` of a command that there is not.
     #[error("rig has no command {name}, so there is no page of it; the commands are {there}")]
     NoCommand {
@@ -99,8 +152,8 @@ impl Error {
     /// memory. 1: anything else, such as a file or an image that cannot be used.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::NoDevice { .. } | Error::NoCommand { .. } | Error::NoSlot { .. } => 2,
-            Error::NothingWritten { .. } | Error::TooLarge { .. } => 2,
+            Error::NoDevice { .. } | Error::NoDriver { .. } | Error::NoCommand { .. } | Error::NoSlot { .. } => 2,
+            Error::NothingWritten { .. } | Error::TooLarge { .. } | Error::TraceName { .. } => 2,
             Error::Rig(rig::Error::Invalid(_)) => 2,
             Error::Rig(rig::Error::Lost { .. }) => 3,
             Error::Rig(rig::Error::OutOfMemory { .. }) => 4,

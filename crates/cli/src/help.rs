@@ -19,6 +19,9 @@ pub fn sections(command: &str) -> &'static [Section] {
     match command {
         "rig" => PROGRAM,
         "run" => RUN,
+        "trace" => TRACE,
+        "bench" => BENCH,
+        "doctor" => DOCTOR,
         "completions" => COMPLETIONS,
         "man" => MAN,
         _ => &[],
@@ -92,6 +95,83 @@ which is not its own, as where a size or --group-memory is wrong, may end this p
     EXIT_CODES,
 ];
 
+const TRACE: &[Section] = &[
+    Section {
+        title: "What is traced",
+        text: "\
+A function runs as rig run runs it, with the same arguments; the trace begins once the device is open and the image loaded, and \
+has each launch, copy and wait. Or a program that uses rig, behind --: it is not changed and not built anew, but runs with the \
+variable RIG_TRACE, which has rig trace it from its first device to its exit. The variable does so without this command too:
+
+    RIG_TRACE=trace.html cargo run --release --example pipeline
+
+It names files, parted as in PATH, and %p in a name is the process's number. A trace holds 262,144 spans at most. A program that a \
+signal or an abort ends writes none; what is still at work when it exits is in the trace as submitted.",
+    },
+    Section {
+        title: "What it shows",
+        text: "\
+For each device, when it ran what, on which of its queues, and how many bytes of buffers that works on; for the host, submits, \
+waits, copies and reclamation; arrows lead from what a value waited for to the value. Standard output is what the function or the \
+program prints; a summary goes to standard error.",
+    },
+    Section {
+        title: "Examples",
+        text: "\
+    rig trace saxpy.o saxpy --grid 64 --group 4096 --iota f32:256Ki \\
+        --zeros f32:256Ki --scalar f32:2 --scalar u32:256Ki --repeat 9
+    rig trace --to a.json -- cargo run --release --example pipeline",
+    },
+    Section {
+        title: "Exit codes",
+        text: "\
+Those of rig run. Of a program: its own, 128 and the number of the signal that ended it, and 1 where it succeeds and leaves no trace.",
+    },
+];
+
+const BENCH: &[Section] = &[
+    Section {
+        title: "What is measured",
+        text: "\
+A launch of one group of 64 threads, each of which counts a number up: until it returns (launch), as one of 64 that follow one \
+another until the last is done (launch in a row), and with the wait for it (launch and wait). A buffer that comes from the device's \
+cache and is dropped again (cached buffer). Copies from the host's memory to the device's, back, and within the device's, each to \
+its end.
+
+Each number is the median of rounds, seven at least, over an equal share of the device's time; a round repeats a cheap call until it \
+takes 0.1 ms. The numbers of the launches are read back at the end, and a device that lost one is named. Rates are bytes over time, \
+in powers of ten.
+
+With --json each has what, bytes, rounds, quarter_ns, median_ns, three_quarters_ns and, for copies, bytes_per_second. Nothing else \
+should run meanwhile, and RIG_TRACE should not be set: a trace takes its time.",
+    },
+    Section {
+        title: "Example",
+        text: "\
+    rig bench --quick --chart bench.svg",
+    },
+    EXIT_CODES,
+];
+
+const DOCTOR: &[Section] = &[
+    Section {
+        title: "What is examined",
+        text: "\
+Each driver opens its devices as a program would, and its own answer is shown. Where none opens, the driver's check says what kind of \
+obstacle it met, and the files of the system what mends it: a package, a module of the kernel, a group, a way to start a container, a \
+feature to build this program with. Nothing is changed.
+
+A driver opens, or has no hardware here, or does not know the hardware, or can be mended. Software Metal is of this program only \
+where it was built with the feature metal-model, and then needs LLVM 19's library to start at all.",
+    },
+    Section {
+        title: "Exit codes",
+        text: "\
+0: a device beyond the host's opens, or nothing is to be mended. 1: something can be mended, and until then nothing beyond the host's \
+devices opens. Where drivers are named: 0 if each of them has a device that opens, else 1. 2: there is no such driver.",
+    },
+];
+
 const COMPLETIONS: &[Section] = &[Section {
     title: "Where the script goes",
     text: "\
@@ -127,7 +207,11 @@ mod tests {
 
     #[test]
     fn what_is_shown_as_written_fits_80_columns() {
-        for line in [PROGRAM, RUN, COMPLETIONS, MAN].into_iter().flatten().flat_map(|section| section.text.lines()) {
+        for line in [PROGRAM, RUN, TRACE, BENCH, DOCTOR, COMPLETIONS, MAN]
+            .into_iter()
+            .flatten()
+            .flat_map(|section| section.text.lines())
+        {
             assert!(!line.starts_with("    ") || line.len() <= 80, "{line}");
         }
     }

@@ -11,6 +11,7 @@ use crate::arguments::Run;
 use crate::element::Element;
 use crate::error::{Error, Result};
 use crate::members::{BufferSpec, Member, Members};
+use crate::open;
 use crate::progress::Progress;
 use crate::timing::Timing;
 use crate::values::{self, Values};
@@ -18,6 +19,9 @@ use crate::values::{self, Values};
 #[derive(Serialize)]
 struct Report<'a> {
     device: &'a str,
+    /// Which device was picked and why, where the command line names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    picked: Option<&'a str>,
     function: &'a str,
     groups: [u32; 3],
     threads: [u32; 3],
@@ -53,48 +57,73 @@ struct Written {
 
 /// Runs the function.
 pub fn run(arguments: &Run, out: &mut impl Write) -> Result<()> {
-    let specs: Vec<&BufferSpec> = arguments.members.buffers().collect();
-    let slots: Vec<usize> = arguments.out.iter().map(|output| output.slot_of(&specs)).collect::<Result<_>>()?;
-    let device = crate::open::open(&arguments.device)?;
-    let binary = std::fs::read(&arguments.image).map_err(|why| Error::File {
-        what: "read",
-        path: arguments.image.clone(),
-        why,
-    })?;
-    let function = device.load(&binary)?.function(&arguments.function)?;
-    drop(binary);
-    let buffers: Vec<Buffer> = specs.iter().map(|spec| values::make(&device, spec)).collect::<Result<_>>()?;
-    let (places, params_bytes) = arguments.members.layout();
-    let mut run = prepare(&device, &function, arguments, &places, params_bytes)?;
-    let repeats = arguments.repeat.unwrap_or(1);
-    let progress = Progress::new(repeats, !arguments.json);
-    let times = launches(&mut run, &buffers.iter().collect::<Vec<_>>(), repeats, progress)?;
+    Ready::new(arguments)?.go(out)
+}
 
-    for (output, &slot) in arguments.out.iter().zip(&slots) {
-        output.write(specs[slot].element, &buffers[slot])?;
+/// A command line whose device is open and whose image is loaded.
+pub struct Ready<'a> {
+    arguments: &'a Run,
+    specs: Vec<&'a BufferSpec>,
+    /// The slot of each output.
+    slots: Vec<usize>,
+    device: Device,
+    /// Which it is and why, where the command line names none.
+    picked: Option<String>,
+    function: Function,
+}
+
+impl<'a> Ready<'a> {
+    /// Opens the device and loads the image; says which device it is where the command line names none.
+    pub fn new(arguments: &'a Run) -> Result<Ready<'a>> {
+        let specs: Vec<&BufferSpec> = arguments.members.buffers().collect();
+        let slots = arguments.out.iter().map(|output| output.slot_of(&specs)).collect::<Result<_>>()?;
+        let read = |why| Error::File { what: "read", path: arguments.image.clone(), why };
+        let binary = std::fs::read(&arguments.image).map_err(read)?;
+        let (device, picked) = match &arguments.device {
+            Some(name) => (open::open(name)?, None),
+            None => open::for_image(&arguments.image, &binary).map(|(device, why)| (device, Some(why)))?,
+        };
+        let function = device.load(&binary)?.function(&arguments.function)?;
+        if let Some(picked) = picked.as_ref().filter(|_| !arguments.json) {
+            // A closed standard error loses it, and no more.
+            let _ = writeln!(std::io::stderr(), "rig: {picked}");
+        }
+        Ok(Ready { arguments, specs, slots, device, picked, function })
     }
-    let report = Report {
-        device: device.name(),
-        function: function.name(),
-        groups: arguments.grid,
-        threads: arguments.group,
-        group_bytes: arguments.group_memory,
-        params_bytes,
-        buffers: shown(&specs, &buffers, arguments.print)?,
-        files: arguments
-            .out
-            .iter()
-            .zip(&slots)
-            .map(|(output, &slot)| written(&output.path, slot, &specs, &buffers))
-            .collect(),
-        timing: arguments.repeat.and_then(|_| Timing::of(times, bytes_of(&buffers))),
-    };
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
-    } else {
-        show(&report, out)?;
+
+    /// Makes the buffers, runs the function, and writes and prints what the command line asks for.
+    pub fn go(&self, out: &mut impl Write) -> Result<()> {
+        let Ready { arguments, specs, slots, device, picked, function } = self;
+        let buffers: Vec<Buffer> = specs.iter().map(|spec| values::make(device, spec)).collect::<Result<_>>()?;
+        let (places, params_bytes) = arguments.members.layout();
+        let mut run = prepare(device, function, arguments, &places, params_bytes)?;
+        let repeats = arguments.repeat.unwrap_or(1);
+        let progress = Progress::new(repeats, !arguments.json);
+        let times = launches(&mut run, &buffers.iter().collect::<Vec<_>>(), repeats, progress)?;
+
+        let outputs = arguments.out.iter().zip(slots);
+        for (output, &slot) in outputs.clone() {
+            output.write(specs[slot].element, &buffers[slot])?;
+        }
+        let report = Report {
+            device: device.name(),
+            picked: picked.as_deref(),
+            function: function.name(),
+            groups: arguments.grid,
+            threads: arguments.group,
+            group_bytes: arguments.group_memory,
+            params_bytes,
+            buffers: shown(specs, &buffers, arguments.print)?,
+            files: outputs.map(|(output, &slot)| written(&output.path, slot, specs, &buffers)).collect(),
+            timing: arguments.repeat.and_then(|_| Timing::of(times, bytes_of(&buffers))),
+        };
+        if arguments.json {
+            writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+        } else {
+            show(&report, out)?;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// A run of one launch with the grid, the refs and the scalars of the command line.

@@ -50,6 +50,9 @@ fn bash_completes_commands_options_devices_and_pages() {
     assert_eq!(bash("rig run --gri", &folder), ["--grid"]);
     assert_eq!(bash("rig run a.o f --group", &folder), ["--group", "--group-memory"]);
     assert_eq!(bash("rig run a.o f --device CO", &folder), ["CORES"]);
+    assert_eq!(bash("rig trace a.o f --device ME", &folder), ["MEMORY"]);
+    assert_eq!(bash("rig bench --qu", &folder), ["--quick"]);
+    assert_eq!(bash("rig doctor me", &folder), ["metal"]);
     assert_eq!(bash("rig man dev", &folder), ["devices"]);
     assert_eq!(bash("rig completions f", &folder), ["fish"]);
 }
@@ -77,8 +80,9 @@ fn zsh_reads_its_script_and_no_colon_of_a_name_ends_it() {
     let script = script("zsh", &folder);
     assert!(script.starts_with("#compdef rig"), "{script}");
     // An unescaped colon would make FILE the completer.
-    assert_eq!(script.matches(r":TYPE\:FILE:{").count(), 2);
-    assert_eq!(script.matches(r":[SLOT\:]FILE:{").count(), 1);
+    // Of rig run and of rig trace.
+    assert_eq!(script.matches(r":TYPE\:FILE:{").count(), 4);
+    assert_eq!(script.matches(r":[SLOT\:]FILE:{").count(), 2);
     assert!(!script.contains("TYPE:"), "{script}");
     if is_here("zsh") {
         assert!(runs(Command::new("zsh").args(["-f", "-n", "script"]).current_dir(&folder)));

@@ -2,11 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod bench;
 mod common;
 mod completions;
 mod devices;
+mod doctor;
 mod kernels;
 mod man;
 mod numpy;
 mod progress;
 mod run;
+mod trace;

@@ -6,10 +6,13 @@ use std::process::Command;
 use crate::common::{folder, rig, runs, say};
 
 /// Every page: its name, and the command whose help it holds.
-const PAGES: [(&str, &str); 5] = [
+const PAGES: [(&str, &str); 8] = [
     ("rig", ""),
     ("rig-devices", "devices"),
     ("rig-run", "run"),
+    ("rig-trace", "trace"),
+    ("rig-bench", "bench"),
+    ("rig-doctor", "doctor"),
     ("rig-completions", "completions"),
     ("rig-man", "man"),
 ];
@@ -107,7 +110,8 @@ fn man_shows_the_example_as_it_is_written() {
 
 #[test]
 fn a_command_that_is_not_there_is_answered_with_those_that_are() {
-    rig(Path::new("."), "man launch").failed(2, &["no command launch", "devices, run, completions, man"]);
+    rig(Path::new("."), "man launch")
+        .failed(2, &["no command launch", "devices, run, trace, bench, doctor, completions, man"]);
     let folder = folder("man_file");
     std::fs::write(folder.join("file"), "").unwrap();
     rig(&folder, "man --dir file").failed(1, &["cannot write file"]);

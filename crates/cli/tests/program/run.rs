@@ -151,6 +151,36 @@ fn a_device_that_is_not_there_is_answered_with_those_that_are() {
 }
 
 #[test]
+fn without_a_device_the_image_picks_one_and_says_why() {
+    let (folder, run) = saxpy("picked");
+    let arch = if cfg!(target_arch = "x86_64") { "x86-64" } else { "aarch64" };
+    let answer = rig(&folder, &format!("{run} {GOOD}"));
+    let picked = format!(".o is an object for {arch}: on CORES ({})\n", std::env::consts::ARCH);
+    assert!(answer.error.starts_with("rig: saxpy-") && answer.error.ends_with(&picked), "{}", answer.error);
+    let answer = rig(&folder, &format!("{run} {GOOD} --json"));
+    let report: Value = serde_json::from_str(&answer.out).unwrap();
+    assert!(picked.contains(report["picked"].as_str().unwrap().split_once('.').unwrap().1), "{}", report["picked"]);
+    assert_eq!(answer.error, "", "JSON says it by itself");
+    let answer = rig(&folder, &format!("{run} {GOOD} --device MEMORY"));
+    assert_eq!((answer.code, answer.error.as_str()), (Some(0), ""), "who names a device is told nothing");
+}
+
+#[test]
+fn an_image_whose_driver_opens_nothing_is_answered_with_the_reason_and_where_to_look() {
+    let folder = folder("no_driver");
+    let devices: Value = serde_json::from_str(&rig(&folder, "devices --json").done()).unwrap();
+    let opens = |driver: &str| devices["devices"].as_array().unwrap().iter().any(|device| device["driver"] == driver);
+    let ptx: &[u8] = b"// by a compiler\n.version 8.0\n.target sm_80\n";
+    for (file, bytes, driver, kind) in [("a.ptx", ptx, "cuda", "PTX"), ("a.metallib", b"MTLB", "metal", "a metallib")] {
+        std::fs::write(folder.join(file), bytes).unwrap();
+        if !opens(driver) {
+            let says = [file, kind, "no device of that opens", &format!("`rig doctor {driver}`")];
+            rig(&folder, &format!("run {file} f --grid 1")).failed(1, &says);
+        }
+    }
+}
+
+#[test]
 fn more_memory_than_there_is_has_an_exit_code_of_its_own() {
     let (folder, run) = saxpy("memory");
     rig(&folder, &format!("{run} --zeros f32:64Ti")).failed(4, &["no memory for"]);
@@ -171,7 +201,8 @@ fn an_object_cut_anywhere_is_refused_and_ends_nothing() {
         // A cut in what the loader does not read, such as the names of sections, may be let pass.
         assert!(answer.code.is_some(), "cut at {end} of {}, the program was ended by a signal", whole.len());
         if answer.code != Some(0) {
-            assert!(answer.error.starts_with("rig: ") && answer.error.lines().count() == 1, "{end}: {}", answer.error);
+            let errors = answer.other_errors();
+            assert!(errors.starts_with("rig: ") && errors.lines().count() == 1, "{end}: {}", answer.error);
             refused += 1;
         }
     }
@@ -205,9 +236,11 @@ fn an_object_of_another_architecture_is_refused_by_name() {
 fn what_is_no_object_and_what_imports_more_than_the_host_gives_is_refused() {
     let folder = folder("imports");
     std::fs::write(folder.join("text.o"), "int main() {}").unwrap();
-    rig(&folder, "run text.o main --grid 1").failed(1, &[]);
     std::fs::write(folder.join("empty.o"), "").unwrap();
-    rig(&folder, "run empty.o main --grid 1").failed(1, &[]);
+    for file in ["text.o", "empty.o"] {
+        rig(&folder, &format!("run {file} main --grid 1")).failed(1, &[file, "no image that rig knows", "--device"]);
+        rig(&folder, &format!("run {file} main --grid 1 --device CORES")).failed(1, &[]);
+    }
     let source = folder.join("greet.rs");
     let code = "#![no_std]\nunsafe extern \"C\" { fn puts(text: *const u8); }\n#[unsafe(no_mangle)]\n\
                 pub unsafe extern \"C\" fn greet(_: *const u8, _: *const u8) { unsafe { puts(c\"hello\".as_ptr().cast()) } }\n";
