@@ -10,7 +10,7 @@ pub fn run() -> Result {
     metal_protocols::run()?;
     headers::run(true)?;
     step(cargo().args(["fmt", "--all", "--check"]))?;
-    let models = ["--features", "rig-gpu/tracing,rig-metal/model,rig-amd/model"];
+    let models = ["--features", "rig-gpu/tracing,rig-metal/model,rig-amd/model,rig-fuzz/libfuzzer"];
     step(cargo().args(["clippy", "--workspace", "--all-targets"]).args(models).args(["--", "-D", "warnings"]))?;
     // As they are without their features, too.
     let alone = ["--package", "rig-gpu", "--package", "rig-metal", "--package", "rig-amd"];

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::sanitize::Sanitizer;
-use crate::{Result, apple, check, instructions, model, pages, sanitize, test};
+use crate::{Result, apple, check, fuzz, instructions, model, pages, sanitize, test};
 
 /// How long the whole may take on two cores: half an hour, past which people stop waiting for an answer, less what
 /// `.ci/run` does before it.
@@ -47,7 +47,7 @@ pub fn run(skip: &[String]) -> Result {
 }
 
 /// Every step.
-fn steps() -> [Step; 8] {
+fn steps() -> [Step; 9] {
     let step = |name, missing, run| Step { name, missing, run };
     [
         step("check", None, check::run),
@@ -56,6 +56,7 @@ fn steps() -> [Step; 8] {
         step("apple", apple::missing(), apple::run),
         step("model", None, || model::run(&[])),
         step("instructions", instructions::missing(), instructions::run),
+        step("fuzz", fuzz::missing(), fuzz::ci),
         step("thread", sanitize::missing(), || sanitize::run(Sanitizer::Thread, &[])),
         step("address", sanitize::missing(), || sanitize::run(Sanitizer::Address, &[])),
     ]

@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod ci;
 mod device;
+mod fuzz;
 mod headers;
 mod instructions;
 mod licences;
@@ -75,6 +76,17 @@ enum Task {
     },
     /// Builds what a machine with a GPU runs, and puts it in a folder with one script that runs it there.
     Device,
+    /// Every parser of foreign bytes under libFuzzer.
+    Fuzz {
+        /// Seconds for each target; 60 where nothing is said.
+        #[arg(long)]
+        seconds: Option<u64>,
+        /// Merges what is found into the corpus of the repository.
+        #[arg(long)]
+        keep: bool,
+        /// Targets: all where there is none.
+        targets: Vec<String>,
+    },
     /// How many instructions a submit takes, against its bounds (callgrind).
     Instructions,
     /// Writes beside each promise in docs/promises.md the tests that show it.
@@ -116,6 +128,7 @@ fn main() -> ExitCode {
         Task::Apple => apple::run(),
         Task::Metal { arguments } => metal::run(&arguments),
         Task::Device => device::device(),
+        Task::Fuzz { seconds, keep, targets } => fuzz::run(seconds, keep, &targets),
         Task::Instructions => instructions::run(),
         Task::Promises { check, missing } => promises::run(check, missing),
         Task::Headers { check } => headers::run(check),

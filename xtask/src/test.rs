@@ -30,7 +30,7 @@ fn whole(command: &mut Command) -> Option<String> {
     let missing = llvm::missing();
     match missing {
         None => command.args(["--features", "rig-metal/model"]),
-        Some(_) => command.args(["--exclude", "rig-metal-model"]),
+        Some(_) => command.args(["--exclude", "rig-metal-model", "--exclude", "rig-fuzz"]),
     };
     missing
 }

@@ -83,7 +83,10 @@ fn gpu(port: &dyn Port, number: u32) -> Option<Node> {
         .iter()
         .map(|bank| (value(bank, "heap_type").unwrap_or(0), value(bank, "size_in_bytes").unwrap_or(0)))
         .collect();
-    let heap = |kind| banks.iter().filter(|(heap, _)| *heap == kind).map(|(_, bytes)| bytes).sum::<u64>();
+    let heap = |kind| {
+        let of_kind = banks.iter().filter(|(heap, _)| *heap == kind);
+        of_kind.fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes))
+    };
     let mut links: Vec<u32> = ["io_links", "p2p_links"]
         .iter()
         .flat_map(|kind| folders(port, &format!("{folder}/{kind}")))
@@ -107,7 +110,7 @@ fn gpu(port: &dyn Port, number: u32) -> Option<Node> {
         num_sdma_engines: of("num_sdma_engines"),
         cwsr_size: of("cwsr_size"),
         ctl_stack_size: of("ctl_stack_size"),
-        vram: heap(HEAP_PUBLIC) + heap(HEAP_PRIVATE),
+        vram: heap(HEAP_PUBLIC).saturating_add(heap(HEAP_PRIVATE)),
         window: heap(HEAP_PUBLIC) > 0 && heap(HEAP_PRIVATE) == 0,
         bus: bus(&text),
         links,

@@ -67,6 +67,9 @@ use rig_edge::{
 use caller::Caller;
 pub use code::{Entry, GROUP_BYTES_MAX, GROUP_KERNEL_THREADS_MAX, Image, Kernels, THREADS_MAX};
 pub use elf::IMAGE_BYTES_MAX;
+#[cfg(feature = "fuzz")]
+#[doc(hidden)]
+pub use elf::fuzz;
 pub use encoder::{Encoder, FillLaunch};
 pub use group::STACK_BYTES;
 pub use kernel::{Group, Params};

@@ -15,6 +15,8 @@
 //! refused; and shared objects, which are refused too.
 
 mod aarch64;
+#[cfg(feature = "fuzz")]
+pub mod fuzz;
 mod link;
 mod map;
 mod parse;

@@ -1,0 +1,202 @@
+//! Fuzzing of every parser of foreign bytes: the package rig-fuzz, built so that libFuzzer sees which code an input reaches.
+//!
+//! No nightly compiler is needed: the pass of LLVM that counts coverage is reached by flags of the stable one, and libFuzzer is a
+//! part of clang's runtime. rig-fuzz is built for an explicit target, so that build scripts and macros are not instrumented.
+//!
+//! What a run finds new is kept in the target folder and goes on from there the next time. `--keep` merges it into the corpus of
+//! the repository, as small as it can be; an input that fails is copied to `fuzz/past`, where the tests run it from then on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::shell::{cargo, command, failed, found, output, root, run as step, target_of};
+use crate::{Result, llvm};
+
+/// The clang whose runtime has libFuzzer.
+const CLANG: &str = "clang-19";
+/// The package that holds it.
+const PACKAGES: &str = "clang-19 libclang-rt-19-dev g++ libllvm19";
+/// The only system that the targets are built for.
+const TUPLE: &str = "x86_64-unknown-linux-gnu";
+
+/// Seconds that a run of everything in `ci` may fuzz.
+const CI_SECONDS: u64 = 60;
+/// Seconds of each target where nothing is said.
+const SECONDS: u64 = 60;
+
+// TIMEOUT: seconds that one input may take. The longest takes milliseconds; a parser that hangs does so for ever, and a machine
+// with much else to do must not look like one.
+const INPUT_SECONDS: u32 = 30;
+
+/// Flags that have LLVM count edges and note compared values (SanitizerCoverage, as clang's -fsanitize=fuzzer asks for), and that
+/// find what wraps.
+const FLAGS: [&str; 7] = [
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Cdebug-assertions",
+    "-Coverflow-checks",
+];
+
+/// The library that holds libFuzzer without a main function.
+fn library() -> Option<PathBuf> {
+    let folder = output(command(CLANG).arg("--print-resource-dir"), false).ok()?;
+    let name = "libclang_rt.fuzzer_no_main";
+    let places = ["lib/linux/", "lib/x86_64-pc-linux-gnu/", "lib/x86_64-unknown-linux-gnu/"];
+    let files = places.iter().flat_map(|place| [format!("{place}{name}-x86_64.a"), format!("{place}{name}.a")]);
+    files.map(|file| Path::new(folder.trim()).join(file)).find(|file| file.exists())
+}
+
+/// Why nothing can be fuzzed here, and what to do.
+pub fn missing() -> Option<String> {
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        return Some("fuzzing needs x86-64 Linux".into());
+    }
+    if !found(CLANG) || library().is_none() || !found("c++") {
+        return Some(format!("fuzzing needs Debian's packages: apt-get install {PACKAGES}"));
+    }
+    llvm::missing()
+}
+
+/// A target as the program lists it: its name, and the bytes of the longest input to try.
+struct Target {
+    name: String,
+    longest: String,
+}
+
+/// Fuzzes each of these targets for so many seconds, all where none is named; `keep` merges what was found into the repository.
+pub fn run(seconds: Option<u64>, keep: bool, names: &[String]) -> Result {
+    if let Some(why) = missing() {
+        return Err(why);
+    }
+    let program = build()?;
+    let targets = targets(&program)?;
+    if let Some(name) = names.iter().find(|name| !targets.iter().any(|target| target.name == **name)) {
+        let names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+        return Err(format!("there is no target {name}; the targets are {}", names.join(", ")));
+    }
+    let chosen = targets.iter().filter(|target| names.is_empty() || names.contains(&target.name));
+    for target in chosen {
+        fuzz(&program, target, seconds.unwrap_or(SECONDS))?;
+        if keep {
+            merge(&program, target)?;
+        }
+    }
+    Ok(())
+}
+
+/// What `ci` does: every target for its share of the time.
+pub fn ci() -> Result {
+    if let Some(why) = missing() {
+        return Err(why);
+    }
+    let program = build()?;
+    let targets = targets(&program)?;
+    let seconds = CI_SECONDS.div_ceil(targets.len().max(1) as u64);
+    targets.iter().try_for_each(|target| fuzz(&program, target, seconds))
+}
+
+/// Builds the program; gives its path.
+fn build() -> Result<PathBuf> {
+    let library = library().ok_or("clang's runtime has no libFuzzer")?;
+    let target = target_of("fuzz");
+    let flags: Vec<String> = FLAGS.iter().map(|flag| (*flag).to_owned()).collect();
+    let link = [format!("-Clink-arg={}", library.display()), "-Clink-arg=-lstdc++".to_owned()];
+    let mut build = cargo();
+    build
+        .args(["build", "--release", "--package", "rig-fuzz", "--features", "libfuzzer", "--bin", "rig-fuzz"])
+        .args(["--target", TUPLE, "--target-dir"])
+        .arg(&target)
+        // As release has it, less what makes it build long.
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .env("RUSTFLAGS", [flags, link.to_vec()].concat().join(" "));
+    step(&mut build)?;
+    Ok(target.join(TUPLE).join("release/rig-fuzz"))
+}
+
+fn targets(program: &Path) -> Result<Vec<Target>> {
+    let mut list = command(&program.to_string_lossy());
+    // Without a target the program lists them, and fails.
+    let listed = list.output().map_err(|error| format!("{} did not start: {error}", program.display()))?;
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let target = |line: &str| {
+        let (name, longest) = line.split_once(' ')?;
+        Some(Target { name: name.to_owned(), longest: longest.to_owned() })
+    };
+    let targets: Vec<Target> = text.lines().filter_map(target).collect();
+    if targets.is_empty() { Err(failed(&list, "it lists no target")) } else { Ok(targets) }
+}
+
+/// A folder of a target's inputs, made if it is not there.
+fn folder(parent: PathBuf, target: &Target) -> Result<PathBuf> {
+    let folder = parent.join(&target.name);
+    fs::create_dir_all(&folder).map_err(|error| format!("{} cannot be made: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+/// What runs have found and nobody has kept yet.
+fn found_in(target: &Target) -> Result<PathBuf> {
+    folder(target_of("fuzz").join("found"), target)
+}
+
+/// libFuzzer on one target.
+fn libfuzzer(program: &Path, target: &Target) -> Command {
+    let mut fuzz = command(&program.to_string_lossy());
+    fuzz.arg(&target.name).arg(format!("-timeout={INPUT_SECONDS}")).args(["-rss_limit_mb=2048", "-verbosity=0"]);
+    fuzz
+}
+
+fn fuzz(program: &Path, target: &Target, seconds: u64) -> Result {
+    let kept = folder(root().join("fuzz/corpus"), target)?;
+    let past = root().join("fuzz/past").join(&target.name);
+    let failing = folder(target_of("fuzz").join("failing"), target)?;
+    let mut fuzz = libfuzzer(program, target);
+    fuzz.arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-max_len={}", target.longest))
+        .args(["-print_final_stats=1", "-use_value_profile=1", "-reload=0"])
+        .arg(format!("-artifact_prefix={}/", failing.display()))
+        .arg(found_in(target)?)
+        .arg(kept);
+    if past.exists() {
+        fuzz.arg(past);
+    }
+    step(&mut fuzz).map_err(|why| {
+        let folder = failing.display();
+        let name = &target.name;
+        format!("{why}; the input lies in {folder}: mend the parser, and move the input to fuzz/past/{name}")
+    })
+}
+
+/// Makes the corpus of the repository anew: as few inputs as reach what it and all that was found reach.
+fn merge(program: &Path, target: &Target) -> Result {
+    let kept = folder(root().join("fuzz/corpus"), target)?;
+    let merged = target_of("fuzz").join("merged");
+    let _ = fs::remove_dir_all(merged.join(&target.name));
+    let merged = folder(merged, target)?;
+    step(libfuzzer(program, target).arg("-merge=1").arg(&merged).arg(&kept).arg(found_in(target)?))?;
+    let copy = |from: &Path, to: &Path| -> std::io::Result<()> {
+        fs::remove_dir_all(to)?;
+        fs::create_dir(to)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+        Ok(())
+    };
+    copy(&merged, &kept).map_err(|error| format!("{} cannot be written: {error}", kept.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_with_what_installs_it() {
+        if let Some(why) = missing() {
+            assert!(why.contains("apt-get install") || why.contains("x86-64 Linux"), "{why}");
+        }
+    }
+}
