@@ -21,6 +21,8 @@ pub(crate) struct Options {
     pub(crate) held: bool,
     pub(crate) watchful: bool,
     pub(crate) trapping: bool,
+    /// Ticks of the GPUs' clock in a second.
+    pub(crate) clock_hz: u64,
 }
 
 /// Makes a [`Machine`].
@@ -48,6 +50,7 @@ impl Default for Builder {
                 held: false,
                 watchful: false,
                 trapping: false,
+                clock_hz: 100_000_000,
             },
         }
     }
@@ -63,6 +66,12 @@ impl Builder {
     /// How many GPUs there are; none is possible.
     pub fn gpus(mut self, count: usize) -> Self {
         self.options.gpus = count;
+        self
+    }
+
+    /// The rate of the GPUs' clock: 100 MHz without this.
+    pub fn clock_hz(mut self, rate: u64) -> Self {
+        self.options.clock_hz = rate;
         self
     }
 

@@ -186,6 +186,7 @@ impl Core {
                 aligned("address", va, 8)?;
                 let clock = self.clock();
                 self.put64(gpu, va, clock)?;
+                self.traced(Traced::Stamped { queue: id, va });
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 //! Packets begin in order. Copies, fills and writes that are not parted by a fence (or another packet that waits for them)
 //! move their bytes at the same time, in any order, as the engine's pipeline may. What a copy or a fill writes to memory that
 //! caches may hold stays with the engine until a GCR packet writes it back, and what it read stays until one invalidates.
-//! Fences, atomics, polls and timestamps go beside every cache.
+//! A timestamp is taken while what is before it may still move. Fences, atomics, polls and timestamps go beside every cache.
 //!
 //! Formats: Linux' sdma_v6_0 packets and ROCr's sdma_registers.h.
 
@@ -127,7 +127,8 @@ impl Core {
             return Readiness::Not;
         }
         match sdma.words.first().map(|first| first & 0xff) {
-            None | Some(NOP) => return Readiness::Ready,
+            // A stamp of the clock waits for nothing: what is moved before it may still be under way.
+            None | Some(NOP | TIMESTAMP) => return Readiness::Ready,
             Some(COPY | FILL | WRITE) if sdma.moves.len() < MOVES_MAX => return Readiness::Ready,
             Some(POLL) if !flushes_window(&sdma.words) => {}
             Some(_) => return if sdma.moves.is_empty() { Readiness::Ready } else { Readiness::Not },
@@ -255,7 +256,7 @@ impl Core {
             }
             TIMESTAMP => {
                 reserved(0xffff_0000)?;
-                aligned("TIMESTAMP address", wide(words, 1), 8)?;
+                aligned("TIMESTAMP address", wide(words, 1), 32)?;
             }
             GCR => {
                 reserved(0xffff_0000)?;
@@ -308,6 +309,7 @@ impl Core {
             TIMESTAMP => {
                 let clock = self.clock();
                 self.put64(queue.gpu, wide(words, 1), clock)?;
+                self.traced(Traced::Stamped { queue: queue.id, va: wide(words, 1) });
             }
             GCR => {
                 let Processor::Sdma(sdma) = &mut queue.processor else { return Ok(()) };

@@ -280,9 +280,9 @@ impl Core {
         self.changed = true;
     }
 
-    /// The GPU's clock of 100 MHz.
+    /// The GPU's clock.
     pub(crate) fn clock(&self) -> u64 {
-        (self.start.elapsed().as_nanos() / 10) as u64 + 1
+        (self.start.elapsed().as_nanos() * u128::from(self.options.clock_hz) / 1_000_000_000) as u64 + 1
     }
 }
 

@@ -59,6 +59,13 @@ pub enum Traced {
         /// How many bytes it wrote.
         bytes: u64,
     },
+    /// The clock was stored.
+    Stamped {
+        /// The queue.
+        queue: u32,
+        /// Where.
+        va: u64,
+    },
     /// The queue stopped for a fault.
     Stopped {
         /// The queue.

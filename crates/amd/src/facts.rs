@@ -23,14 +23,12 @@ const SPIN: Duration = Duration::from_micros(50);
 
 /// The facts of a device on `gpu`.
 pub(crate) fn facts(gpu: &Gpu, hang: Option<Duration>) -> Facts {
-    let kinds = |launch, copy, memset| Kinds { launch, copy, memset, fill: false };
+    let compute = Kinds { launch: true, copy: true, memset: false, fill: true };
+    let copier = Kinds { launch: false, copy: true, memset: true, fill: false };
     Facts {
         arch: gpu.chip().arch().into(),
         budget: gpu.node().vram,
-        queues: vec![
-            Queue { name: COMPUTE.into(), kinds: kinds(true, true, false) },
-            Queue { name: COPIER.into(), kinds: kinds(false, true, true) },
-        ],
+        queues: vec![Queue { name: COMPUTE.into(), kinds: compute }, Queue { name: COPIER.into(), kinds: copier }],
         copy_engine: Some(COPIER.into()),
         completion: Completion::Store,
         waits: WaitFacts { stores: true, hosts: true, most: WAITS_MOST },

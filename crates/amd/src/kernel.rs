@@ -8,7 +8,7 @@ use crate::msgpack::Value;
 /// The bytes of a descriptor.
 pub(crate) const DESCRIPTOR_BYTES: usize = 64;
 /// The most bytes of a function's arguments. Compilers keep far below: HIP takes 4 KiB.
-const ARGUMENTS_MOST: u64 = 64 << 10;
+pub(crate) const ARGUMENTS_MOST: u64 = 64 << 10;
 /// `ENABLE_WAVEFRONT_SIZE32` and `USES_DYNAMIC_STACK` of the descriptor's properties.
 const WAVE_32: u16 = 1 << 10;
 const USES_DYNAMIC_STACK: u16 = 1 << 11;

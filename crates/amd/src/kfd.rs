@@ -206,6 +206,15 @@ impl Kfd {
         }
     }
 
+    /// The clock of a GPU, now.
+    pub fn clock(&self, gpu_id: u32) -> Result<u64> {
+        let mut args = abi::GetClockCounters { gpu_id, ..abi::GetClockCounters::default() };
+        // SAFETY: the struct holds no address.
+        #[expect(unsafe_code, reason = "asks the kernel")]
+        unsafe { self.call(&mut args) }?;
+        Ok(args.gpu_clock_counter)
+    }
+
     /// Makes an event that takes itself back when a wait has seen it; `page` is the handle of the page of slots, for the
     /// first of the process. Gives its number and its slot.
     pub fn create_event(&self, event_type: u32, page: Option<Handle>) -> Result<(u32, u32)> {

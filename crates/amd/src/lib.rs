@@ -39,6 +39,7 @@ mod abi;
 mod aql;
 mod check;
 mod code;
+mod encoder;
 mod facts;
 mod fault;
 #[cfg(feature = "fuzz")]
@@ -66,22 +67,23 @@ mod stop;
 mod sys;
 mod system;
 mod timeline;
+mod times;
 mod topology;
 mod windows;
 mod work;
 
-use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use rig_edge::{
-    Code, Dma, Driver, EntryAnswer, Facts, Fault, ImageError, Location, Mapping, Memory, Part, PlanError, Room, Sleep,
-    Submitted, Word, Work,
+    Code, Dma, Driver, EntryAnswer, Facts, Fault, Grown, ImageError, Location, Mapping, Memory, Part, PlanError, Room,
+    Sleep, Submitted, Word, Work,
 };
 
 pub use check::{CHIPS, Obstacle, check};
 pub use code::{Entry, Image};
+pub use encoder::Encoder;
 use gpu::Gpu;
 use limits::Limits;
 pub use memory::Region;
@@ -92,6 +94,7 @@ use order::Places;
 use queue::Own;
 use sleep::{Events, Sleepers};
 pub use system::System;
+use times::Clock;
 use windows::Windows;
 use work::Hot;
 pub use work::Plan;
@@ -110,6 +113,8 @@ pub struct Amd {
     own: Mutex<Vec<Own>>,
     /// Held while scratch is made, so that one thread makes it.
     growing: Mutex<()>,
+    /// The GPU's clock and the stamps of it, from the first profile on.
+    clock: OnceLock<Arc<Clock>>,
     /// The regions that the host writes through a GPU's window.
     windows: Windows,
     /// Whether the GPU's instruction caches may be stale.
@@ -155,7 +160,7 @@ impl Driver for Amd {
     type Image = Image;
     type Entry = Entry;
     type Plan = Plan;
-    type Encoder<'a> = Infallible;
+    type Encoder<'a> = Encoder<'a>;
     type Capability = Capability;
 
     fn facts(&self) -> &Facts {
@@ -220,8 +225,8 @@ impl Driver for Amd {
         Ok(())
     }
 
-    fn plan(&self, parts: &[Part<Amd>]) -> Result<Plan, PlanError> {
-        self.plan_of(parts)
+    fn plan(&self, _: &[Part<Amd>]) -> Result<Plan, PlanError> {
+        Ok(Plan)
     }
 
     unsafe fn room(&self, _: &mut Plan, parts: &[Part<Amd>], work: &mut Work<'_>) -> Room {
@@ -230,6 +235,10 @@ impl Driver for Amd {
 
     unsafe fn submit(&self, value: u64, _: &mut Plan, parts: &[Part<Amd>], work: &mut Work<'_>) -> Submitted {
         self.take(value, parts, work)
+    }
+
+    fn grow(&self) -> Result<Grown, Fault> {
+        self.grow_stamps()
     }
 
     fn commit(&self, _: u64) -> Result<(), Fault> {

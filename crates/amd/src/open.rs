@@ -162,6 +162,7 @@ fn make(system: &System, opening: &mut Opening<'_>, timeline: Timeline, hang: Op
         hot: Mutex::new(Some(hot)),
         own: Mutex::new(std::mem::take(&mut opening.own)),
         growing: Mutex::default(),
+        clock: OnceLock::new(),
         windows: Windows::default(),
         stale: AtomicBool::new(true),
         events: Events { computed, copied, memory, hardware },

@@ -18,7 +18,7 @@
 //!
 //! The same walk counts the space for `room` and places the work for `submit`: they cannot differ.
 
-use rig_edge::{Block, Copy, Launch, Memset, Part, Ref, Slot, Wait, Word, Work};
+use rig_edge::{Block, Copy, Fill, Launch, Part, Ref, Slot, Wait, Word, Work};
 
 use crate::Amd;
 use crate::aql::Scope;
@@ -26,6 +26,7 @@ use crate::code::Entry;
 use crate::pm4::{self, Store, Until};
 use crate::sdma::{self, Caches};
 use crate::system::Event;
+use crate::times::{Between, Detail};
 
 /// From this length on a copy within the GPU's memory runs as a kernel: the copy engines move some ten gigabytes a second,
 /// the shaders some hundreds, and a change of queues costs some microseconds.
@@ -48,9 +49,16 @@ pub(crate) enum Engine {
     Copier,
 }
 
+impl Engine {
+    /// Its place among the queues of the facts.
+    pub fn row(self) -> u32 {
+        self as u32
+    }
+}
+
 /// What a queue stores once its work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sign {
+pub(crate) enum Sign {
     /// The device's word, with this value.
     Word(u64),
     /// The queue's mark, with this number.
@@ -61,15 +69,15 @@ enum Sign {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
     /// The queue of the last work.
-    engine: Engine,
+    pub engine: Engine,
     /// What it stores when it is done, if that is placed.
-    sign: Option<Sign>,
+    pub sign: Option<Sign>,
     /// Whether the queue has waited for its last work.
-    waited: bool,
+    pub waited: bool,
     /// The last mark.
     mark: u64,
     /// Whether the next work must read afresh what others wrote.
-    afresh: bool,
+    pub afresh: bool,
     /// The size of a wave's piece of the scratch that the compute queue has, in the chip's units.
     scratch: u32,
 }
@@ -103,18 +111,24 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Whether the slot lies in the GPU's own memory.
+    /// Whether an address lies in the GPU's own memory.
     #[inline]
-    fn owns(&self, slot: &Slot) -> bool {
-        slot.device >= self.range.0 && slot.device < self.range.1
+    fn owns(&self, at: u64) -> bool {
+        at >= self.range.0 && at < self.range.1
     }
 
     /// Which queue runs a copy.
     #[inline]
     pub fn engine_of(&self, copy: &Copy, slots: &[Slot]) -> Engine {
         let (from, to) = (&slots[copy.from as usize], &slots[copy.to as usize]);
-        let aligned = (from.device | to.device).is_multiple_of(COPY_ALIGN);
-        let large = from.len >= LARGE_COPY && self.owns(from) && self.owns(to) && aligned;
+        self.engine_for(from.device, to.device, from.len)
+    }
+
+    /// Which queue runs a copy of `len` bytes.
+    #[inline]
+    fn engine_for(&self, from: u64, to: u64, len: u64) -> Engine {
+        let aligned = (from | to).is_multiple_of(COPY_ALIGN);
+        let large = len >= LARGE_COPY && self.owns(from) && self.owns(to) && aligned;
         if large { Engine::Compute } else { Engine::Copier }
     }
 }
@@ -141,6 +155,14 @@ pub(crate) trait Sink {
     fn is_stale(&mut self) -> bool;
     /// A command that gives the compute queue the newest scratch: the size of a wave's piece.
     fn scratch(&mut self) -> u32;
+    /// A stamp of the GPU's clock on a queue: its number in the value.
+    fn stamp(&mut self, engine: Engine) -> u32;
+    /// Notes what ran between two stamps.
+    fn between(&mut self, between: Between);
+    /// A fill; the error is its own.
+    fn fill(walk: &mut Walk<'_, Self>, fill: &Fill<Amd>, work: &Work<'_>) -> Result<(), String>
+    where
+        Self: Sized;
 }
 
 /// One walk over the work of a value.
@@ -153,7 +175,7 @@ pub(crate) struct Walk<'a, S> {
 impl<S: Sink> Walk<'_, S> {
     /// The next work goes to `engine`: it starts after all before it.
     #[inline]
-    fn enter(&mut self, engine: Engine) {
+    pub(crate) fn enter(&mut self, engine: Engine) {
         let stays = self.line.engine == engine;
         if stays && (engine == Engine::Compute || self.line.waited) {
             return;
@@ -199,20 +221,33 @@ impl<S: Sink> Walk<'_, S> {
 
     /// Notes that work was placed on the queue that was entered.
     #[inline]
-    fn placed(&mut self) {
+    pub(crate) fn placed(&mut self) {
         self.line.sign = None;
         self.line.waited = false;
     }
 
-    /// Places the work of the value `value`. `decided` says which queue runs each part.
+    /// Places the work of the value `value`. `decided` says which queue runs each part, and `detail` what is timed. The error is a
+    /// fill's.
     #[inline]
-    pub fn value(&mut self, value: u64, parts: &[Part<Amd>], work: &Work<'_>, decided: impl Fn(usize) -> Engine) {
+    pub fn value(
+        &mut self,
+        value: u64,
+        parts: &[Part<Amd>],
+        work: &Work<'_>,
+        decided: impl Fn(usize) -> Engine,
+        detail: Detail,
+    ) -> Result<(), String> {
         self.line.afresh = true;
         self.waits(work.waits);
-        for (index, part) in parts.iter().enumerate() {
-            self.part(part, &work.blocks[index], work, decided(index));
+        if detail == Detail::Nothing {
+            for (index, part) in parts.iter().enumerate() {
+                self.part(index, part, work, decided(index))?;
+            }
+        } else {
+            self.timed(parts, work, decided, detail)?;
         }
         self.end(value);
+        Ok(())
     }
 
     /// Places waits for other devices' words: on the compute queue, and through it on the copy queue.
@@ -231,18 +266,30 @@ impl<S: Sink> Walk<'_, S> {
     }
 
     #[inline]
-    fn part(&mut self, part: &Part<Amd>, block: &Block, work: &Work<'_>, engine: Engine) {
+    pub(crate) fn part(
+        &mut self,
+        index: usize,
+        part: &Part<Amd>,
+        work: &Work<'_>,
+        engine: Engine,
+    ) -> Result<(), String> {
         match part {
-            Part::Launch(launch) => self.launch(launch, block, work),
-            Part::Copy(copy) if engine == Engine::Compute => self.large_copy(copy, work.slots),
+            Part::Launch(launch) => self.launch(launch, &work.blocks[index], work),
             Part::Copy(copy) => {
                 let (from, to) = (&work.slots[copy.from as usize], &work.slots[copy.to as usize]);
-                self.copy(from.device, to.device, from.len.min(to.len));
+                let len = from.len.min(to.len);
+                match engine {
+                    Engine::Compute => self.large_copy(from.device, to.device, len),
+                    Engine::Copier => self.copy(from.device, to.device, len),
+                }
             }
-            Part::Memset(memset) => self.memset(memset, work.slots),
-            // No plan is made of fills.
-            Part::Fill(_) => {}
+            Part::Memset(memset) => {
+                let slot = &work.slots[memset.slot as usize];
+                self.set_bytes(slot.device, memset.byte, slot.len);
+            }
+            Part::Fill(fill) => S::fill(self, fill, work).map_err(|why| format!("part {index}: {why}"))?,
         }
+        Ok(())
     }
 
     #[inline]
@@ -252,7 +299,7 @@ impl<S: Sink> Walk<'_, S> {
     }
 
     #[inline]
-    fn dispatch(&mut self, entry: &Entry, block: &Block, params: &[u8], refs: &[Ref], slots: &[Slot]) {
+    pub(crate) fn dispatch(&mut self, entry: &Entry, block: &Block, params: &[u8], refs: &[Ref], slots: &[Slot]) {
         self.enter(Engine::Compute);
         if self.sink.is_stale() {
             self.sink.commands(&pm4::invalidate_code());
@@ -266,14 +313,20 @@ impl<S: Sink> Walk<'_, S> {
         self.placed();
     }
 
+    /// A copy, on the queue that it is for.
+    pub(crate) fn copy_bytes(&mut self, from: u64, to: u64, len: u64) {
+        match self.places.engine_for(from, to, len) {
+            Engine::Compute => self.large_copy(from, to, len),
+            Engine::Copier => self.copy(from, to, len),
+        }
+    }
+
     /// A copy as a launch of the driver's kernel.
-    fn large_copy(&mut self, copy: &Copy, slots: &[Slot]) {
-        let (from, to) = (&slots[copy.from as usize], &slots[copy.to as usize]);
-        let len = from.len.min(to.len);
+    fn large_copy(&mut self, from: u64, to: u64, len: u64) {
         let pieces = len / COPY_ALIGN;
         let groups = pieces.div_ceil(COPY_THREADS.into()).clamp(1, COPY_GROUPS_MOST) as u32;
         let mut params = [0; COPY_PARAMS];
-        let fields = [from.device, to.device, pieces, u64::from(groups * COPY_THREADS) | (len % COPY_ALIGN) << 32];
+        let fields = [from, to, pieces, u64::from(groups * COPY_THREADS) | (len % COPY_ALIGN) << 32];
         for (field, place) in fields.iter().zip(params.chunks_exact_mut(8)) {
             place.copy_from_slice(&field.to_le_bytes());
         }
@@ -289,7 +342,7 @@ impl<S: Sink> Walk<'_, S> {
     }
 
     /// Makes the copy queue ready for work on memory.
-    fn enter_copier(&mut self) {
+    pub(crate) fn enter_copier(&mut self) {
         self.enter(Engine::Copier);
         if self.line.afresh {
             self.sink.copier(&sdma::caches(Caches::Invalidate));
@@ -311,19 +364,18 @@ impl<S: Sink> Walk<'_, S> {
     }
 
     /// A memset: whole words by fills, and the bytes before and after them by copies from the pattern.
-    fn memset(&mut self, memset: &Memset, slots: &[Slot]) {
-        let Slot { device: mut at, mut len, .. } = slots[memset.slot as usize];
+    pub(crate) fn set_bytes(&mut self, mut at: u64, byte: u8, mut len: u64) {
         if len == 0 {
             return;
         }
         self.enter_copier();
-        let pattern = self.places.pattern + 4 * u64::from(memset.byte);
+        let pattern = self.places.pattern + 4 * u64::from(byte);
         let before = (at.wrapping_neg() & 3).min(len);
         if before > 0 {
             self.sink.copier(&sdma::copy(pattern, at, before));
             (at, len) = (at + before, len - before);
         }
-        let word = u32::from_ne_bytes([memset.byte; 4]);
+        let word = u32::from_ne_bytes([byte; 4]);
         while len >= 4 {
             let piece = (len & !3).min(sdma::FILL_BYTES_MOST);
             self.sink.copier(&sdma::fill(at, word, piece));

@@ -56,6 +56,14 @@ pub(crate) const fn release(address: u64, store: Store) -> [u32; RELEASE_WORDS] 
     [RELEASE_MEM, END_OF_PIPE | RELEASE_CACHES, select, low, high, data, data_high, context]
 }
 
+/// Stores the GPU's clock once all work before it is complete; the caches stay as they are.
+#[inline]
+pub(crate) const fn clock(address: u64) -> [u32; RELEASE_WORDS] {
+    const SELECT_CLOCK: u32 = 3 << 29;
+    let [low, high] = halves(address);
+    [RELEASE_MEM, END_OF_PIPE, SELECT_CLOCK, low, high, 0, 0, 0]
+}
+
 /// What a wait is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
@@ -128,6 +136,12 @@ mod tests {
         let words = release(0x1000, Store::Event(9));
         assert_eq!(words[2], 2 << 29 | 2 << 24);
         assert_eq!(words[3..], [0x1000, 0, 9, 0, 9]);
+    }
+
+    /// Promise C22.
+    #[test]
+    fn a_stamp_is_the_clock_at_the_end_of_the_pipe() {
+        assert_eq!(clock(0x7f12_3456_7840), [0xC006_4900, 0x514, 3 << 29, 0x3456_7840, 0x7f12, 0, 0, 0]);
     }
 
     /// Promise A06.

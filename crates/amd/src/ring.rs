@@ -28,6 +28,10 @@ pub(crate) struct Cursor {
     pub bytes: u64,
     /// The longest piece.
     pub longest: u64,
+    /// Where it began.
+    start: u64,
+    /// Whether it passed pieces of which only the bytes are known.
+    loose: bool,
 }
 
 /// Where a piece goes.
@@ -70,7 +74,7 @@ impl Ring {
     /// A cursor at the end of what was written.
     #[inline]
     pub fn cursor(&self) -> Cursor {
-        Cursor { position: self.write, bytes: 0, longest: 0 }
+        Cursor { position: self.write, bytes: 0, longest: 0, start: self.write, loose: false }
     }
 
     /// Where a piece of `len` bytes goes that follows `position`.
@@ -89,10 +93,24 @@ impl Ring {
         cursor.longest = cursor.longest.max(len);
     }
 
+    /// Moves the cursor past pieces of at most `len` bytes in all, none longer than `longest`, wherever they come to lie.
+    pub fn allow(&self, cursor: &mut Cursor, len: u64, longest: u64) {
+        cursor.loose = true;
+        cursor.position += len;
+        cursor.bytes += len;
+        cursor.longest = cursor.longest.max(longest);
+    }
+
+    /// The end of what the cursor passed, at most. What fits the ring at all meets its end at most once, where less than the
+    /// longest piece is left free.
+    fn end(&self, cursor: &Cursor) -> u64 {
+        if cursor.loose { cursor.start + cursor.bytes + cursor.longest } else { cursor.position }
+    }
+
     /// Whether what the cursor passed fits now.
     #[inline]
     pub fn fits(&self, cursor: &Cursor) -> bool {
-        cursor.position - self.freed <= self.most
+        self.end(cursor) - self.freed <= self.most
     }
 
     /// Whether what the cursor passed can never be sure to fit, wherever in the ring it starts. It meets the end at most
@@ -231,6 +249,44 @@ mod tests {
             });
             for (fits, never) in places.collect::<Vec<_>>() {
                 assert!(fits || never, "{lens:?} would wait for ever");
+            }
+        }
+    }
+
+    /// Promise A04: what is allowed and then taken in pieces of any lengths fits, from every place in the ring.
+    #[test]
+    fn pieces_of_which_only_the_bytes_were_known_fit_where_they_were_allowed() {
+        let mut seed = 3_u64;
+        let mut random = move |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for _ in 0..20_000 {
+            let mut ring = Ring::new(1024, 4);
+            (ring.write, ring.freed) = (random(5000) & !3, 0);
+            ring.freed = ring.write - (random(300) & !3).min(ring.write);
+            let mut cursor = ring.cursor();
+            let exact: Vec<u64> = (0..random(4)).map(|_| 4 + 4 * random(16)).collect();
+            let allowed: Vec<u64> = (0..random(4)).map(|_| 64 + (random(200) & !3)).collect();
+            exact.iter().for_each(|&len| ring.pass(&mut cursor, len));
+            allowed.iter().for_each(|&len| ring.allow(&mut cursor, len, 32));
+            exact.iter().for_each(|&len| ring.pass(&mut cursor, len));
+            let mut empty = ring;
+            empty.freed = empty.write;
+            assert!(empty.fits(&cursor) || empty.never_fits(&cursor), "{cursor:?} would wait for ever");
+            if ring.fits(&cursor) && !ring.never_fits(&cursor) {
+                // `take` sees that no piece reaches what is not free.
+                exact.iter().for_each(|&len| _ = ring.take(len));
+                for len in allowed {
+                    let mut left = len;
+                    while left > 0 {
+                        let piece = (4 + 4 * random(8)).min(left);
+                        ring.take(piece);
+                        left -= piece;
+                    }
+                }
+                exact.iter().for_each(|&len| _ = ring.take(len));
+                assert!(ring.write - ring.freed <= ring.most);
             }
         }
     }

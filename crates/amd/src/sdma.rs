@@ -15,6 +15,7 @@ const FENCE: u32 = 5;
 const TRAP: u32 = 6;
 const POLL_REGMEM: u32 = 8;
 const CONST_FILL: u32 = 11;
+const TIMESTAMP: u32 = 13;
 const GCR: u32 = 17;
 
 /// Copies `len` bytes, from 1 to [`COPY_BYTES_MOST`].
@@ -58,6 +59,14 @@ pub(crate) const fn poll(address: u64, value: u32) -> [u32; 6] {
 #[inline]
 pub(crate) const fn trap(event: u32) -> [u32; 2] {
     [TRAP, event]
+}
+
+/// Stores the GPU's clock, at a place on 32 bytes.
+#[inline]
+pub(crate) const fn clock(address: u64) -> [u32; 3] {
+    const GET_GLOBAL: u32 = 2 << 8;
+    let [low, high] = halves(address);
+    [TIMESTAMP | GET_GLOBAL, low, high]
 }
 
 /// What the GPU's caches do around copies.
@@ -116,6 +125,7 @@ mod tests {
             [8 | 3 << 28 | 1 << 31, 0x0000_1040, 0x7f00, 77, 0xffff_ffff, 4 | 0xfff << 16]
         );
         assert_eq!(trap(12), [6, 12]);
+        assert_eq!(clock(0x7f00_0000_1040), [13 | 2 << 8, 0x0000_1040, 0x7f00]);
     }
 
     #[test]

@@ -13,13 +13,14 @@ impl Amd {
     /// Ends the device without waiting for its work.
     pub(crate) fn end(&self) -> Result<(), Fault> {
         let Some(hot) = self.hot.lock().take() else { return Ok(()) };
+        let stamps = self.clock.get().and_then(|clock| clock.close());
         let last = hot.flights.last();
         let ended = hot.queues.end(&self.gpu);
         if self.word.load() < last {
             self.word.raise(last);
         }
         if ended.is_ok() {
-            for own in self.own.lock().drain(..).chain(hot.scratch.all()) {
+            for own in self.own.lock().drain(..).chain(hot.scratch.all()).chain(stamps) {
                 // SAFETY: the queues are no more, and nothing else used it.
                 #[expect(unsafe_code, reason = "gives memory back")]
                 unsafe {

@@ -5,18 +5,21 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rig_edge::{Fault, Part, PlanError, Room, Submitted, Work};
+use rig_edge::{Fault, Fill, Part, Room, Submitted, Work};
 
 use crate::Amd;
 use crate::aql::{self, Dispatch};
-use crate::kernel::What;
+use crate::encoder::{self, Allowance};
+use crate::kernel::{self, What};
+use crate::limits::Limits;
 use crate::order::{Engine, Line, Placed, Places, Sink, Walk};
 use crate::pm4;
 use crate::queue::{ARGUMENTS_ALIGN, Queues};
-use crate::ring::Cursor;
+use crate::ring::{Cursor, Ring};
 use crate::scratch::Scratch;
 use crate::sdma::{self, Caches};
 use crate::timeline::Flights;
+use crate::times::{Between, Detail, Stamps};
 use crate::windows::Windows;
 
 /// What all runs of a submission share: nothing, since packets are made anew in each.
@@ -43,14 +46,16 @@ fn arguments_len(kernarg: u32) -> u64 {
 }
 
 /// Counts what work takes of the rings.
-struct Count<'a> {
+pub(crate) struct Count<'a> {
     queues: &'a Queues,
     scratch: &'a Scratch,
-    compute: Cursor,
-    copier: Cursor,
-    arguments: Cursor,
+    pub compute: Cursor,
+    pub copier: Cursor,
+    pub arguments: Cursor,
     /// Whether the one invalidation of a value is counted.
-    stale: bool,
+    pub stale: bool,
+    /// The ring of stamps with what the value takes of it, while it is timed.
+    stamps: Option<(Ring, Cursor)>,
 }
 
 impl Sink for Count<'_> {
@@ -80,11 +85,25 @@ impl Sink for Count<'_> {
         self.queues.compute.ring.pass(&mut self.compute, aql::BYTES);
         self.scratch.units()
     }
+
+    fn stamp(&mut self, engine: Engine) -> u32 {
+        match engine {
+            Engine::Compute => self.commands(&[]),
+            Engine::Copier => self.copier(&sdma::clock(0)),
+        }
+        0
+    }
+
+    fn between(&mut self, _: Between) {}
+
+    fn fill(walk: &mut Walk<'_, Self>, _: &Fill<Amd>, _: &Work<'_>) -> Result<(), String> {
+        walk.count_fill();
+        Ok(())
+    }
 }
 
 impl<'a> Count<'a> {
-    fn new(hot: &'a Hot) -> Count<'a> {
-        let Hot { queues, scratch, .. } = hot;
+    pub fn new(queues: &'a Queues, scratch: &'a Scratch) -> Count<'a> {
         Count {
             queues,
             scratch,
@@ -92,7 +111,23 @@ impl<'a> Count<'a> {
             copier: queues.copier.ring.cursor(),
             arguments: queues.arguments.ring.cursor(),
             stale: false,
+            stamps: None,
         }
+    }
+
+    /// With the stamps of a value that takes `bytes` of their ring.
+    fn with_stamps(self, ring: Ring, bytes: u64) -> Count<'a> {
+        let mut cursor = ring.cursor();
+        ring.pass(&mut cursor, bytes);
+        Count { stamps: Some((ring, cursor)), ..self }
+    }
+
+    /// Counts what a fill may take.
+    pub fn allow(&mut self, allowance: Allowance) {
+        let Queues { compute, copier, arguments } = self.queues;
+        compute.ring.allow(&mut self.compute, allowance.compute, aql::BYTES);
+        copier.ring.allow(&mut self.copier, allowance.copier, 4 * encoder::PACKET_MOST as u64);
+        arguments.ring.allow(&mut self.arguments, allowance.arguments, kernel::ARGUMENTS_MOST);
     }
 
     /// Whether it fits now, later or never.
@@ -102,7 +137,8 @@ impl<'a> Count<'a> {
             (&self.queues.copier.ring, &self.copier, "the copy queue"),
             (&self.queues.arguments.ring, &self.arguments, "the memory for arguments"),
         ];
-        for (ring, cursor, name) in rings {
+        let stamps = self.stamps.as_ref().map(|(ring, cursor)| (ring, cursor, "the memory for times"));
+        for (ring, cursor, name) in rings.into_iter().chain(stamps) {
             if ring.never_fits(cursor) {
                 return Room::Refused(format!(
                     "the submission takes {} bytes of {name}, which has {}: submit it in parts",
@@ -111,16 +147,21 @@ impl<'a> Count<'a> {
                 ));
             }
         }
-        if rings.iter().all(|(ring, cursor, _)| ring.fits(cursor)) { Room::Ok } else { Room::Later }
+        let mut rings = rings.into_iter().chain(stamps);
+        if rings.all(|(ring, cursor, _)| ring.fits(cursor)) { Room::Ok } else { Room::Later }
     }
 }
 
 /// Places work in the rings.
-struct Place<'a> {
-    value: u64,
-    queues: &'a mut Queues,
-    scratch: &'a mut Scratch,
+pub(crate) struct Place<'a> {
+    pub value: u64,
+    pub queues: &'a mut Queues,
+    pub scratch: &'a mut Scratch,
+    pub limits: &'a Limits,
+    stamps: Option<Stamps<'a>>,
     stale: &'a AtomicBool,
+    /// Whether a launch of this value has looked at it: what is loaded meanwhile is of no launch of it.
+    pub looked: bool,
 }
 
 impl Sink for Place<'_> {
@@ -154,7 +195,10 @@ impl Sink for Place<'_> {
 
     #[inline]
     fn is_stale(&mut self) -> bool {
-        // ORDERING: Acquire: pairs with the Release of `Image::entry`.
+        if std::mem::replace(&mut self.looked, true) {
+            return false;
+        }
+        // ORDERING: Acquire: pairs with the Release of `Image::tell`.
         self.stale.load(Ordering::Relaxed) && self.stale.swap(false, Ordering::Acquire)
     }
 
@@ -164,6 +208,26 @@ impl Sink for Place<'_> {
         let at = self.queues.compute.scratch_at();
         self.queues.compute.run(&pm4::store(at, &fields));
         self.scratch.units()
+    }
+
+    fn stamp(&mut self, engine: Engine) -> u32 {
+        // PANIC: a value that is timed has stamps.
+        let (number, at) = self.stamps.as_mut().expect("stamps of a value that is timed").next();
+        match engine {
+            Engine::Compute => self.queues.compute.run(&pm4::clock(at)),
+            Engine::Copier => self.queues.copier.packet(&sdma::clock(at)),
+        }
+        number
+    }
+
+    fn between(&mut self, between: Between) {
+        if let Some(stamps) = &mut self.stamps {
+            stamps.between(between);
+        }
+    }
+
+    fn fill(walk: &mut Walk<'_, Self>, fill: &Fill<Amd>, work: &Work<'_>) -> Result<(), String> {
+        walk.run_fill(fill, work)
     }
 }
 
@@ -210,14 +274,7 @@ pub(crate) fn first_copy(queues: &mut Queues, places: &Places, from: u64, to: u6
 }
 
 impl Amd {
-    pub(crate) fn plan_of(&self, parts: &[Part<Amd>]) -> Result<Plan, PlanError> {
-        match parts.iter().position(|part| matches!(part, Part::Fill(_))) {
-            None => Ok(Plan),
-            Some(index) => Err(PlanError::Refused(format!("part {index} is a fill: this device's queues take none"))),
-        }
-    }
-
-    /// Decides which queue runs each part, and whether all fits.
+    /// Decides which queue runs each part and what is timed, and whether all fits.
     #[inline]
     pub(crate) fn room_for(&self, parts: &[Part<Amd>], work: &mut Work<'_>) -> Room {
         for (index, (part, block)) in parts.iter().zip(work.blocks).enumerate() {
@@ -229,45 +286,97 @@ impl Amd {
                     Engine::Compute
                 }
                 Part::Copy(copy) => self.places.engine_of(copy, work.slots),
-                _ => Engine::Copier,
+                Part::Memset(_) => Engine::Copier,
+                Part::Fill(_) => Engine::Compute,
             };
             work.scratch[index][0] = u64::from(engine == Engine::Copier);
         }
+        if work.times.is_some() {
+            return self.room_timed(parts, work);
+        }
+        self.room_of(parts, work, Detail::Nothing)
+    }
+
+    /// As much as the rings can hold is timed.
+    #[cold]
+    fn room_timed(&self, parts: &[Part<Amd>], work: &mut Work<'_>) -> Room {
+        if self.clock.get().is_none() {
+            return Room::Grow;
+        }
+        let mut detail = if parts.is_empty() { Detail::Value } else { Detail::Parts };
+        loop {
+            match self.room_of(parts, work, detail) {
+                Room::Refused(_) if detail != Detail::Nothing => detail = detail.less(),
+                answer => {
+                    detail.note(work);
+                    return answer;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn room_of(&self, parts: &[Part<Amd>], work: &Work<'_>, detail: Detail) -> Room {
         let mut hot = self.hot.lock();
         let Some(hot) = hot.as_mut() else { return Room::Refused("the device is stopped".into()) };
-        let answer = self.count(hot, parts, work);
+        let answer = self.count(hot, parts, work, detail).answer();
         if answer != Room::Later && !hot.flights.are_full() {
             return answer;
         }
         hot.flights.see(self.word.load(), &mut hot.queues);
-        match self.count(hot, parts, work) {
+        if let Some(clock) = self.clock.get().filter(|_| detail != Detail::Nothing) {
+            clock.see();
+        }
+        match self.count(hot, parts, work, detail).answer() {
             Room::Ok if hot.flights.are_full() => Room::Later,
             answer => answer,
         }
     }
 
-    /// Whether the work fits what is free.
+    /// Counts what the work takes.
     #[inline]
-    fn count(&self, hot: &Hot, parts: &[Part<Amd>], work: &Work<'_>) -> Room {
-        let mut walk = Walk { line: hot.line, places: &self.places, sink: Count::new(hot) };
-        walk.value(hot.flights.last() + 1, parts, work, |index| decided(&work.scratch[index]));
-        walk.sink.answer()
+    fn count<'a>(&'a self, hot: &'a Hot, parts: &[Part<Amd>], work: &Work<'_>, detail: Detail) -> Count<'a> {
+        let mut sink = Count::new(&hot.queues, &hot.scratch);
+        if let Some(clock) = self.clock.get().filter(|_| detail != Detail::Nothing) {
+            sink = sink.with_stamps(clock.ring(), detail.bytes(parts.len()));
+        }
+        let mut walk = Walk { line: hot.line, places: &self.places, sink };
+        // Counting runs no fill, and so there is no error.
+        let _ = walk.value(hot.flights.last() + 1, parts, work, |index| decided(&work.scratch[index]), detail);
+        walk.sink
     }
 
     /// Places the work and tells the GPU.
     #[inline]
     pub(crate) fn take(&self, value: u64, parts: &[Part<Amd>], work: &Work<'_>) -> Submitted {
         let mut hot = self.hot.lock();
-        let Some(Hot { queues, line, flights, scratch }) = hot.as_mut() else {
+        let Some(hot) = hot.as_mut() else {
             return Submitted::Failed(Fault::new("the device is stopped"));
         };
-        let sink = Place { value, queues, scratch, stale: &self.stale };
-        let mut walk = Walk { line: *line, places: &self.places, sink };
-        walk.value(value, parts, work, |index| decided(&work.scratch[index]));
-        *line = walk.line;
-        flights.note(value, queues);
-        queues.publish(&self.windows);
+        if let Err(why) = self.place(value, hot, parts, work) {
+            return Submitted::Failed(Fault::new(why));
+        }
+        hot.flights.note(value, &hot.queues);
+        hot.queues.publish(&self.windows);
         Submitted::Committed
+    }
+
+    /// Places the work. The error is a fill's.
+    #[inline]
+    fn place(&self, value: u64, hot: &mut Hot, parts: &[Part<Amd>], work: &Work<'_>) -> Result<(), String> {
+        let Hot { queues, line, scratch, .. } = hot;
+        let detail = Detail::of(work);
+        let clock = self.clock.get().filter(|_| detail != Detail::Nothing);
+        let stamps = clock.and_then(|clock| clock.begin(detail, parts.len()));
+        let detail = if stamps.is_some() { detail } else { Detail::Nothing };
+        let sink = Place { value, queues, scratch, limits: &self.limits, stamps, stale: &self.stale, looked: false };
+        let mut walk = Walk { line: *line, places: &self.places, sink };
+        walk.value(value, parts, work, |index| decided(&work.scratch[index]), detail)?;
+        *line = walk.line;
+        if let (Some(stamps), Some(clock), Some(times)) = (walk.sink.stamps, clock, work.times) {
+            stamps.end(clock, value, times);
+        }
+        Ok(())
     }
 }
 

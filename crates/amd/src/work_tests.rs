@@ -42,10 +42,8 @@ fn written(amd: &Amd) -> [u64; 3] {
 /// Where room counts that they will be.
 fn counted(amd: &Amd, parts: &[Part<Amd>], work: &Work<'_>) -> [u64; 3] {
     let hot = amd.hot.lock();
-    let hot = hot.as_ref().unwrap();
-    let mut walk = Walk { line: hot.line, places: &amd.places, sink: Count::new(hot) };
-    walk.value(hot.flights.last() + 1, parts, work, |index| decided(&work.scratch[index]));
-    [walk.sink.compute, walk.sink.copier, walk.sink.arguments].map(|cursor| cursor.position)
+    let counted = amd.count(hot.as_ref().unwrap(), parts, work, Detail::of(work));
+    [counted.compute, counted.copier, counted.arguments].map(|cursor| cursor.position)
 }
 
 /// Promise A04.

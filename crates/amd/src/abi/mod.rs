@@ -116,6 +116,18 @@ request! {
 }
 
 request! {
+    /// Reads the clocks of a GPU and of the host.
+    GetClockCounters = "struct kfd_ioctl_get_clock_counters_args", 0x05, Both, 40 {
+        gpu_clock_counter: u64 = 0,
+        cpu_clock_counter: u64 = 8,
+        system_clock_counter: u64 = 16,
+        system_clock_freq: u64 = 24,
+        gpu_id: u32 = 32,
+        pad: u32 = 36,
+    }
+}
+
+request! {
     /// Makes an event. `event_page_offset` goes to the kernel as the handle of the page of slots, the first time.
     CreateEvent = "struct kfd_ioctl_create_event_args", 0x08, Both, 32 {
         event_page_offset: u64 = 0,

@@ -16,6 +16,7 @@ fn claims() -> String {
         GetVersion::CLAIMS,
         CreateQueue::CLAIMS,
         DestroyQueue::CLAIMS,
+        GetClockCounters::CLAIMS,
         CreateEvent::CLAIMS,
         DestroyEvent::CLAIMS,
         WaitEvents::CLAIMS,
@@ -40,6 +41,7 @@ fn numbers(text: &mut String) {
     for (name, code) in [
         ("AMDKFD_IOC_GET_VERSION", GetVersion::CODE),
         ("AMDKFD_IOC_DESTROY_QUEUE", DestroyQueue::CODE),
+        ("AMDKFD_IOC_GET_CLOCK_COUNTERS", GetClockCounters::CODE),
         ("AMDKFD_IOC_CREATE_EVENT", CreateEvent::CODE),
         ("AMDKFD_IOC_DESTROY_EVENT", DestroyEvent::CODE),
         ("AMDKFD_IOC_WAIT_EVENTS", WaitEvents::CODE),

@@ -79,7 +79,7 @@ impl Chip for Gfx1100 {
         let all = u64::from(node.compute_units()).div_ceil(engines) * u64::from(node.scratch_waves_per_unit);
         let wave = u64::from(units) * SCRATCH_UNIT;
         let share = node.vram / SCRATCH_SHARE / (wave.max(1) * engines);
-        let waves = all.min(share).max(GROUP_WAVES).min(WAVES_MOST);
+        let waves = all.min(share).clamp(GROUP_WAVES, WAVES_MOST);
         ScratchSize { units, waves: waves as u32, bytes: waves * engines * wave }
     }
 

@@ -4,13 +4,14 @@
 //! work uses is kept until its stop has returned.
 #![expect(unsafe_code, reason = "calls a driver as rig does")]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rig_amd::{Amd, Entry, Image, Plan, Region, System};
 use rig_edge::{
-    Access, Block, Code, Copy, Driver, EntryAnswer, Launch, Location, Memory, Memset, Opener, Part, Ref, Room, Scratch,
-    Sleep, Slot, Submitted, Timeline, Wait, Word, WordIndex, Words, Work,
+    Access, Block, Code, Copy, Driver, EntryAnswer, Grown, Launch, Location, Memory, Memset, Opener, Part, Ref, Room,
+    Scratch, Sleep, Slot, Submitted, Timeline, Times, Wait, Word, WordIndex, Words, Work,
 };
 
 /// TIMEOUT: how long a test waits for work, on a machine that does much else.
@@ -36,6 +37,8 @@ pub struct Task {
     pub slots: Vec<Slot>,
     pub scratch: Vec<Scratch>,
     pub waits: Vec<Wait>,
+    /// Where the driver notes when it ran.
+    pub times: Option<Arc<Times>>,
     plan: Plan,
 }
 
@@ -68,11 +71,18 @@ impl Bare {
 
     /// Submits the task as the next value, or gives room's answer.
     pub fn try_submit(&mut self, task: &mut Task) -> Result<u64, Room> {
-        let Task { parts, blocks, params, slots, scratch, waits, plan } = task;
+        let Task { parts, blocks, params, slots, scratch, waits, times, plan } = task;
         let params = bytemuck_bytes(params);
-        let mut work = Work { blocks, params, slots, apart: false, waits, scratch, times: None };
+        let times = times.as_ref();
+        let mut work = Work { blocks, params, slots, apart: false, waits, scratch, times };
         // SAFETY: see the head of this file.
-        match unsafe { self.driver.room(plan, parts, &mut work) } {
+        let mut room = unsafe { self.driver.room(plan, parts, &mut work) };
+        if room == Room::Grow {
+            assert_eq!(self.driver.grow().unwrap(), Grown::Grown);
+            // SAFETY: as above.
+            room = unsafe { self.driver.room(plan, parts, &mut work) };
+        }
+        match room {
             Room::Ok => {}
             other => return Err(other),
         }
@@ -174,6 +184,7 @@ impl Task {
             slots,
             scratch: vec![[0; 4]; n],
             waits: vec![],
+            times: None,
             plan: Plan,
         }
     }
