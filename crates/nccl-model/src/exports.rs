@@ -114,11 +114,14 @@ fn make(init: &Init) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ncclCommInitRank(comm: *mut Comm, ranks: c_int, id: UniqueId, rank: c_int) -> c_int {
     let init = Init { into: comm.expose_provenance(), id, rank, ranks };
-    let grouped = GROUP.with_borrow_mut(|group| {
-        let grouped = group.depth > 0;
-        if grouped { Ok(group.inits.push(init)) } else { Err(init) }
+    let alone = GROUP.with_borrow_mut(|group| {
+        if group.depth == 0 {
+            return Some(init);
+        }
+        group.inits.push(init);
+        None
     });
-    grouped.map_or_else(|init| make(&init), |()| SUCCESS)
+    alone.map_or(SUCCESS, |init| make(&init))
 }
 
 /// `ncclGroupStart`.

@@ -104,6 +104,8 @@ pub struct Communicator<L: Lane = Gpu> {
     watch: Option<thread::JoinHandle<()>>,
     /// How long the end may take.
     end_time: Duration,
+    /// This process, as reasons name it.
+    name: String,
 }
 
 /// One rank: a device in a communicator. A handle: clones are the same rank.
@@ -194,7 +196,7 @@ pub fn connect_on<L: Lane>(world: &World, devices: &[Device], options: Options) 
         end_time: silence,
     };
     let watch = thread::Builder::new().name("rig-nccl-watch".into()).spawn(move || watch.run()).map_err(no_thread)?;
-    let communicator = Communicator { members, shared, watch: Some(watch), end_time: silence };
+    let communicator = Communicator { members, shared, watch: Some(watch), end_time: silence, name: hello.name() };
     communicator.join_ranks(api, devices, &welcome, connect, options.pairs)?;
     Ok(communicator)
 }
@@ -321,7 +323,7 @@ impl<L: Lane> Communicator<L> {
 impl<L: Lane> Drop for Communicator<L> {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.shared.tell(Event::Failed(format!("process {} panicked", std::process::id())));
+            self.shared.tell(Event::Failed(format!("{} panicked", self.name)));
         }
         let (tell, told) = mpsc::channel();
         self.shared.tell(Event::Leave(tell));

@@ -12,7 +12,7 @@
 //!
 //! # Bounds
 //!
-//! 1. Every process beats four times in `silence`. One that is not heard of for `silence` has failed, and one that does not
+//! 1. Every process beats once a second, and four times in `silence`. One that is not heard of for `silence` has failed, and one that does not
 //!    hear of process 0 for so long takes itself for cut off.
 //! 2. So within `silence` of the last word between two processes both have lost their devices, and the second step comes after
 //!    twice that where somebody does not answer: [`END_AFTER`] on process 0, and later on those that do not hear from it.
@@ -28,8 +28,10 @@ use crate::wire::{Count, Frame};
 const END_AFTER: u32 = 2;
 /// After how many times `silence` another process does without process 0.
 const END_ALONE_AFTER: u32 = 3;
-/// How many times a process beats in `silence`.
+/// How many times a process beats at least in each of the bounds.
 const BEATS: u32 = 4;
+/// How long it is between two beats at most. TIMEOUT: a frame of a few dozen bytes a second costs nothing.
+const BEAT_MOST: Duration = Duration::from_secs(1);
 
 /// How long what may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,9 +133,9 @@ impl Fate {
         }
     }
 
-    /// How long until the next tick is due at the latest.
+    /// How often the process says that it lives, and how far it is.
     pub fn beat(&self) -> Duration {
-        self.bounds.silence / BEATS
+        (self.bounds.silence.min(self.bounds.stall) / BEATS).min(BEAT_MOST)
     }
 
     /// Whether nothing is left to watch.

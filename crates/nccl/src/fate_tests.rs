@@ -4,6 +4,7 @@ use super::*;
 
 const SILENCE: Duration = Duration::from_secs(8);
 const STALL: Duration = Duration::from_secs(60);
+/// Between two ticks: more than the distance of beats.
 const BEAT: Duration = Duration::from_secs(2);
 
 /// Fates of some processes with one rank each, and what is on its way between them.

@@ -126,21 +126,16 @@ impl<L: Lane> Member<L> {
         put.and(ended)
     }
 
-    /// What NCCL has noticed beside calls.
+    /// What NCCL has noticed beside calls. Asked by the watch alone, which also is who ends the communicator, so it is alive.
     pub fn wrong(&self) -> Option<String> {
-        let comm = match self.comm.try_lock() {
-            Ok(comm) => comm,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // A call runs: it tells by itself.
-            Err(TryLockError::WouldBlock) => return None,
-        };
-        if *comm == Comm::NULL {
+        let comm = Comm(self.known.load(Ordering::Acquire));
+        if comm == Comm::NULL || self.aborted.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: the communicator is alive while it stands under the lock.
+        // SAFETY: the communicator was made, and is not ended while the watch asks; NCCL takes this call beside any other.
         #[expect(unsafe_code, reason = "asks a communicator")]
-        let asked = unsafe { self.api.async_error(*comm) };
-        asked.err().map(|failure| format!("rank {}: {}", self.rank, self.api.describe(failure, *comm)))
+        let asked = unsafe { self.api.async_error(comm) };
+        asked.err().map(|failure| format!("rank {}: {}", self.rank, self.api.describe(failure, comm)))
     }
 
     /// Takes the communicator for its end.

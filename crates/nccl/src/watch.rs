@@ -22,6 +22,9 @@ use crate::wire::{Bad, Count, Frame};
 /// How often a watch that is to leave looks whether the work is done. TIMEOUT: an end waits this much longer than it must.
 const LEAVING: Duration = Duration::from_millis(1);
 
+/// How often the watch looks at the process's own ranks. TIMEOUT: a lost device and an error of NCCL's are seen this late.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// What the watch is told.
 pub(crate) enum Event {
     /// A connection said something.
@@ -98,7 +101,7 @@ impl<L: Lane> Watch<L> {
             if leaving.is_some() && self.fate.is_fine() && self.is_idle() {
                 break;
             }
-            let patience = if leaving.is_some() { LEAVING } else { self.fate.beat() };
+            let patience = if leaving.is_some() { LEAVING } else { self.fate.beat().min(LOOK) };
             let event = self.events.recv_timeout(patience);
             let now = Instant::now();
             let actions = match event {

@@ -83,10 +83,14 @@ impl Api {
 
     /// A failure in NCCL's words, with the call and the number, and what NCCL noted last.
     pub fn describe(&self, Failure { call, code }: Failure, comm: Comm) -> String {
-        // SAFETY: the call only looks a number up; NCCL's texts last as long as the library and end with a zero byte.
-        let what = unsafe { text((self.table.error_string)(code)) };
-        // SAFETY: the communicator may be null; the text is copied before any other call on this thread.
-        let last = unsafe { text((self.table.last_error)(comm)) };
+        // SAFETY: the call only looks a number up.
+        let what = unsafe { (self.table.error_string)(code) };
+        // SAFETY: NCCL's texts last as long as the library and end with a zero byte.
+        let what = unsafe { text(what) };
+        // SAFETY: the communicator may be null; NCCL does not look at it.
+        let last = unsafe { (self.table.last_error)(comm) };
+        // SAFETY: the text stays until this thread's next call that fails.
+        let last = unsafe { text(last) };
         let last = if last.is_empty() { String::new() } else { format!(": {last}") };
         format!("NCCL: {what} ({}, answered by {call}){last}", code.0)
     }
