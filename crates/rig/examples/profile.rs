@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     let (middle, transform) = stage("transform", |block| {
         let round = |value: u32, _| value.wrapping_mul(1_664_525).wrapping_add(1_013_904_223).rotate_left(7);
-        block.iter_mut().for_each(|value| *value = (0..32).fold(*value, round));
+        block.iter_mut().for_each(|value| *value = (0..64).fold(*value, round));
     })?;
     // TIMEOUT: a disk that writes a block of 256 KiB at 64 MiB a second.
     let (sink, store) = stage("store", |_| thread::sleep(Duration::from_millis(4)))?;
@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let meets =
         |one: &ValueSpan, other| stage(other).any(|two| one.ran.zip(two.ran).is_some_and(|(a, b)| a.overlaps(&b)));
     let at_once = stage("transform").filter(|of| meets(of, "deliver") && meets(of, "store")).count();
-    println!("all three at work at once in {at_once} of {BLOCKS} turns");
+    println!("{at_once} of {BLOCKS} blocks were transformed while one was delivered and one was stored");
     print!("{profile}");
     profile.write_chrome_trace(BufWriter::new(File::create(folder.join("profile.json"))?))?;
     profile.write_html(BufWriter::new(File::create(folder.join("profile.html"))?))?;
