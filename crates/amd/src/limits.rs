@@ -22,7 +22,8 @@ impl Limits {
     /// Why the launch can never run, if it cannot.
     #[inline]
     pub fn refuse(&self, entry: &Entry, block: &Block) -> Option<String> {
-        let threads = block.threads.iter().map(|&along| u64::from(along)).product::<u64>();
+        // A product that wraps could look small: three axes of 32 bits do not fit in 64.
+        let threads = block.threads.iter().fold(1_u64, |all, &along| all.saturating_mul(along.into()));
         let most = self.threads.min(entry.threads);
         let grid = (0..3).all(|axis| block.groups[axis].checked_mul(block.threads[axis]).is_some_and(|all| all > 0));
         let fits = threads <= most.into()
@@ -82,6 +83,9 @@ mod tests {
             ([1, 1, 0], [1, 1, 1], 0, 16, ["0 groups of 1", "along z"]),
             ([1, 1, 1], [513, 1, 1], 0, 16, ["513 threads", "512"]),
             ([1, 1, 1], [u32::MAX, u32::MAX, 1], 0, 16, ["threads", "512"]),
+            // Products that 64 bits do not hold: one that would wrap to a large number, and one to none.
+            ([1, 1, 1], [u32::MAX; 3], 0, 16, ["threads", "512"]),
+            ([1, 1, 1], [1 << 31, 1 << 31, 4], 0, 16, ["threads", "512"]),
             ([1, 1, 1], [1, 1, 1], 64_537, 16, ["64537 bytes", "65536"]),
             ([1, 1, 1], [1, 1, 1], 0, 24, ["24 bytes of parameters", "16"]),
         ] {

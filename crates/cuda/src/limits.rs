@@ -37,7 +37,8 @@ impl Limits {
     #[inline]
     pub fn refuse(&self, entry: &Entry, block: &Block) -> Option<String> {
         let over = |is: [u32; 3], most: [u32; 3]| (0..3).any(|axis| is[axis] > most[axis]);
-        let threads = block.threads.iter().map(|&along| u64::from(along)).product::<u64>();
+        // A product that wraps could look small: three axes of 32 bits do not fit in 64.
+        let threads = block.threads.iter().fold(1_u64, |all, &along| all.saturating_mul(along.into()));
         let fits = !over(block.groups, self.groups_along)
             && !over(block.threads, self.threads_along)
             && threads <= entry.threads.into()
@@ -98,6 +99,8 @@ mod tests {
             ([1, 1, 1], [1, 1, 65], 0, ["65 threads of a group along z", "64"]),
             ([1, 1, 1], [513, 1, 1], 0, ["513 threads", "512"]),
             ([1, 1, 1], [u32::MAX, u32::MAX, 1], 0, ["4294967295 threads", "1024"]),
+            // A product that 64 bits do not hold.
+            ([1, 1, 1], [u32::MAX; 3], 0, ["4294967295 threads", "1024"]),
             ([1, 1, 1], [1, 1, 1], 1001, ["1001 bytes of group memory", "1000"]),
         ] {
             let why = refuse(groups, threads, bytes).unwrap();

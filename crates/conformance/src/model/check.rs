@@ -223,7 +223,7 @@ impl Device {
     pub(crate) fn refuses(&self, parts: &[ModelPart], work: &Work<'_>) -> Option<String> {
         parts.iter().zip(work.blocks).enumerate().find_map(|(index, (part, block))| {
             let Part::Launch(launch) = part else { return None };
-            let threads: u64 = block.threads.iter().map(|&n| u64::from(n)).product();
+            let threads = block.threads.iter().fold(1_u64, |all, &n| all.saturating_mul(n.into()));
             let most = launch.entry.function.facts.threads.map_or(GROUP_THREADS, u64::from);
             if block.groups.iter().chain(&block.threads).any(|&n| n == 0) {
                 return Some(format!("part {index} has a grid with a zero axis"));
