@@ -35,7 +35,9 @@ mod kit;
 pub mod launches;
 pub mod memory;
 pub mod order;
+pub mod process;
 pub mod reclamation;
+pub mod reports;
 pub mod sharing;
 pub mod stop;
 pub mod threads;
@@ -102,7 +104,10 @@ macro_rules! __conformance_tests {
             $(#[test]
             fn $case() {
                 let name = concat!(stringify!($group), "::", stringify!($case));
-                $crate::suite::run(name, CONFORMANCE_SKIPS, || $crate::suite::$group::$case(&$fixtures()));
+                let test = concat!(module_path!(), "::", stringify!($case));
+                $crate::suite::run(name, CONFORMANCE_SKIPS, || {
+                    $crate::suite::process::of_test(test, || $crate::suite::$group::$case(&$fixtures()));
+                });
             })*
         })*
     };
@@ -223,6 +228,26 @@ macro_rules! __conformance_cases {
                 points_are_awaited_by_any_executor
                 typed_buffers_are_buffers_of_elements
                 a_device_gives_its_record_to_its_own_drivers_type_alone
+            }
+            reports {
+                a_fault_behind_the_programs_back_ends_the_next_wait
+                a_fault_behind_the_programs_back_ends_the_next_submits
+                a_fault_behind_the_programs_back_ends_the_next_read
+                a_process_ends_after_work_that_traps
+                a_device_that_stops_answering_ends_waits_at_its_bound_and_drops_finish
+                a_process_ends_while_its_device_does_not_answer
+                the_loss_of_the_first_of_three_devices_reaches_the_last
+                millions_of_tiny_buffers_live_at_once
+                sizes_that_grow_by_a_hundredth_keep_the_budget_and_reach_it
+                memory_is_not_used_again_while_another_device_still_writes_it
+                memory_goes_back_to_the_driver_only_after_a_peers_pending_write
+                buffers_and_offsets_past_four_gibibytes_work
+                every_handle_but_a_clone_may_go_while_work_runs
+                eight_threads_submit_while_one_waits
+                a_zero_along_any_axis_is_invalid_and_takes_no_value
+                work_on_no_bytes_is_defined_and_keeps_its_place
+                a_step_beyond_a_limit_is_invalid_before_any_work
+                a_hundred_thousand_points_cost_no_kernel_objects
             }
             direct {
                 facts_are_sound_and_stay

@@ -16,12 +16,17 @@ use rig_cuda::GpuOpener;
 mod gpu;
 
 /// The cases that lose the device.
-const LOSSES: [&str; 5] = [
+const LOSSES: [&str; 10] = [
     "failure::a_lost_device_says_why_and_keeps_what_was_reached",
     "failure::what_follows_a_lost_device_is_lost_and_others_go_on",
     "failure::memory_of_a_lost_device_drops_at_any_time",
     "failure::a_lost_device_can_be_opened_again_at_once",
     "sharing::a_wrapped_owner_comes_back_after_a_loss",
+    "reports::a_fault_behind_the_programs_back_ends_the_next_wait",
+    "reports::a_fault_behind_the_programs_back_ends_the_next_submits",
+    "reports::a_fault_behind_the_programs_back_ends_the_next_read",
+    "reports::a_process_ends_after_work_that_traps",
+    "reports::the_loss_of_the_first_of_three_devices_reaches_the_last",
 ];
 
 struct Gpu {
@@ -108,7 +113,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs a case, here or in a process of its own.
-fn passes(name: &str, case: fn(&Gpu)) -> bool {
+fn passes(name: &'static str, case: fn(&Gpu)) -> bool {
     let loses = LOSSES.contains(&name);
     if loses && !gpu::is_child(name) {
         let output = gpu::child(name, &[name]);
@@ -117,5 +122,5 @@ fn passes(name: &str, case: fn(&Gpu)) -> bool {
         }
         return output.status.success();
     }
-    catch_unwind(AssertUnwindSafe(|| case(&Gpu { loses }))).is_ok()
+    catch_unwind(AssertUnwindSafe(|| suite::process::of_test(name, || case(&Gpu { loses })))).is_ok()
 }

@@ -1,9 +1,11 @@
 //! The conformance suite on the host's devices: on the memory device, on the cores device with kernels in Rust, and on the
 //! cores device with kernels that the machine's C compiler made.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::Command;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, LazyLock, Mutex};
 
 use rig::Device;
 use rig_conformance::suite::Fixtures;
@@ -99,8 +101,47 @@ fn lose(device: &Device) -> bool {
     true
 }
 
+/// Kernels that stand still, by the number in their parameters.
+static STANDING: LazyLock<(Vec<u8>, Mutex<HashSet<u64>>, Condvar)> = LazyLock::new(|| {
+    let stand = |params: &Params<'_>, _: &Group| {
+        let (_, standing, gone) = &*STANDING;
+        let mut standing = standing.lock().expect("the tests' own");
+        while standing.contains(&params.get::<u64>(0)) {
+            standing = gone.wait(standing).expect("the tests' own");
+        }
+    };
+    (Kernels::new().group("stand", 8, stand).image(), Mutex::default(), Condvar::new())
+});
+
+/// A kernel that stands still until this is dropped.
+struct Standing(u64);
+
+impl Drop for Standing {
+    fn drop(&mut self) {
+        STANDING.1.lock().expect("the tests' own").remove(&self.0);
+        STANDING.2.notify_all();
+    }
+}
+
+/// Holds the work that follows on a device that runs it beside the caller: by a kernel that stands still.
+#[expect(unsafe_code, reason = "launches a kernel")]
+fn hold(device: &Device) -> Option<Box<dyn Send>> {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    if !device.name().starts_with("CORES") {
+        return None;
+    }
+    let stand = device.load(&STANDING.0).and_then(|image| image.function("stand")).expect("a kernel of this file");
+    let mut run = device.submission().launch(&stand, []).params(8).make().expect("its submission").take();
+    let standing = Standing(NEXT.fetch_add(1, Ordering::Relaxed));
+    STANDING.1.lock().expect("the tests' own").insert(standing.0);
+    run.part(0).set(0, standing.0);
+    // SAFETY: the kernel touches no memory of the device's.
+    unsafe { run.launch(&[]) }.expect("a launch");
+    Some(Box::new(standing))
+}
+
 macro_rules! fixtures {
-    ($name:ident, $opener:ty, $open:expr, $image:expr, $rounds:expr) => {
+    ($name:ident, $opener:ty, $open:expr, $image:expr, $rounds:expr, $full:expr) => {
         struct $name;
 
         impl Fixtures for $name {
@@ -125,13 +166,21 @@ macro_rules! fixtures {
             fn lose(&self, device: &Device) -> bool {
                 lose(device)
             }
+
+            fn hold(&self, device: &Device) -> Option<Box<dyn Send>> {
+                hold(device)
+            }
+
+            fn in_full(&self) -> bool {
+                $full
+            }
         }
     };
 }
 
 mod memory_device {
     use super::*;
-    fixtures!(Memory, MemoryOpener, rig_host::memory(), RUST, 1000);
+    fixtures!(Memory, MemoryOpener, rig_host::memory(), RUST, 1000, true);
     fn fixtures() -> Memory {
         Memory
     }
@@ -140,7 +189,7 @@ mod memory_device {
 
 mod cores_device {
     use super::*;
-    fixtures!(Cores, CoresOpener, rig_host::cores(), RUST, 2000);
+    fixtures!(Cores, CoresOpener, rig_host::cores(), RUST, 2000, true);
     fn fixtures() -> Cores {
         Cores
     }
@@ -149,7 +198,7 @@ mod cores_device {
 
 mod cores_device_machine_code {
     use super::*;
-    fixtures!(Machine, CoresOpener, rig_host::cores(), MACHINE, 5000);
+    fixtures!(Machine, CoresOpener, rig_host::cores(), MACHINE, 5000, false);
     fn fixtures() -> Machine {
         Machine
     }

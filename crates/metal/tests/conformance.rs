@@ -47,6 +47,42 @@ impl Fixtures for Gpu {
         }
         true
     }
+
+    #[cfg(not(target_os = "macos"))]
+    fn hold(&self, _: &Device) -> Option<Box<dyn Send>> {
+        Some(Box::new(held::Held::new()))
+    }
+}
+
+/// Software Metal's holds. All tests here are on one machine, so one of them holds at a time, and the others wait.
+#[cfg(not(target_os = "macos"))]
+mod held {
+    use std::sync::{Condvar, Mutex};
+
+    use rig_metal_model::machine::Machine;
+
+    static HOLDS: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+    /// No command buffer runs until this is dropped.
+    pub struct Held(Machine);
+
+    impl Held {
+        pub fn new() -> Held {
+            let mut holds = HOLDS.1.wait_while(HOLDS.0.lock().unwrap(), |holds| *holds).unwrap();
+            *holds = true;
+            let machine = Machine::current();
+            machine.hold();
+            Held(machine)
+        }
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            self.0.release();
+            *HOLDS.0.lock().unwrap() = false;
+            HOLDS.1.notify_one();
+        }
+    }
 }
 
 fn fixtures() -> Gpu {

@@ -4,6 +4,7 @@
 pub mod bare;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rig::{Device, write};
 use rig_amd::{GpuOpener, System};
@@ -30,6 +31,9 @@ pub fn seeds(few: u64) -> u64 {
     std::env::var("RIG_AMD_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(few)
 }
 
+/// A PCI function of the suite's machines.
+const NETWORK_CARD: &str = "0000:41:00.0";
+
 /// A machine with two GPUs.
 pub struct Machines {
     machine: Machine,
@@ -39,7 +43,7 @@ pub struct Machines {
 
 impl Machines {
     pub fn new(seed: u64) -> Machines {
-        let machine = Machine::builder().seed(seed).gpus(2).build();
+        let machine = Machine::builder().seed(seed).gpus(2).pci_function(NETWORK_CARD).build();
         let system = rig_amd::on(&machine);
         Machines { machine, system, faults: AtomicBool::new(false) }
     }
@@ -105,6 +109,10 @@ impl Fixtures for Machines {
         100
     }
 
+    fn dma_function(&self) -> Option<String> {
+        Some(NETWORK_CARD.into())
+    }
+
     fn lose(&self, device: &Device) -> bool {
         let image = device.load(FAULTS).unwrap();
         let fault = image.function("store_at").unwrap();
@@ -116,5 +124,23 @@ impl Fixtures for Machines {
         self.faults.store(true, Ordering::Relaxed);
         let _ = launch(&mut run, &[&y]);
         true
+    }
+
+    fn hold(&self, _: &Device) -> Option<Box<dyn Send>> {
+        self.machine.hold();
+        Some(Box::new(Held(self.machine.clone())))
+    }
+
+    fn hanging(&self) -> Option<GpuOpener> {
+        Some(self.system.gpu(0).hang(Some(Duration::from_millis(300))))
+    }
+}
+
+/// A machine whose GPUs stand still until this is dropped.
+struct Held(Machine);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.release();
     }
 }

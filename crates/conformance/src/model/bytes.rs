@@ -12,6 +12,14 @@ use std::ptr::NonNull;
 /// The least alignment of a block on the host: a cache line, so that two devices never share one.
 const LINE: usize = 64;
 
+/// From this length on a block is pages of its own: the allocator would write all bytes of an aligned block to zero them.
+#[cfg(target_os = "linux")]
+const PAGES_FROM: usize = 1 << 20;
+
+/// The least page of any system: what pages of the system's are aligned to.
+#[cfg(target_os = "linux")]
+const PAGE: usize = 4096;
+
 /// Memory of the host's that the model owns.
 #[derive(Debug)]
 pub(crate) struct Block {
@@ -24,6 +32,11 @@ pub(crate) struct Block {
 #[derive(Debug)]
 enum Memory {
     Allocator(Layout),
+    /// Pages that are zero for nothing: only those that are touched are memory of the system's.
+    #[cfg(target_os = "linux")]
+    Pages {
+        _pages: memmap2::MmapMut,
+    },
     /// A file of memory that stands for a dma-buf: it outlives the mapping where somebody holds its descriptor.
     #[cfg(target_os = "linux")]
     File {
@@ -39,6 +52,12 @@ unsafe impl Send for Block {}
 impl Block {
     /// Zeroed memory of `len` bytes, or none.
     pub(crate) fn new(len: usize, alignment: usize) -> Option<Block> {
+        #[cfg(target_os = "linux")]
+        if len >= PAGES_FROM && alignment <= PAGE {
+            let mut pages = memmap2::MmapMut::map_anon(len).ok()?;
+            let start = NonNull::new(pages.as_mut_ptr())?;
+            return Some(Block { start, len, memory: Memory::Pages { _pages: pages } });
+        }
         let layout = Layout::from_size_align(len.max(1), alignment.max(LINE)).ok()?;
         // SAFETY: the layout has at least one byte.
         #[expect(unsafe_code, reason = "the model's memory is the host's")]
@@ -69,7 +88,7 @@ impl Block {
                 let twin = file.try_clone().map_err(|why| format!("the memory's file gives no descriptor: {why}"))?;
                 Ok(std::os::fd::IntoRawFd::into_raw_fd(twin))
             }
-            Memory::Allocator(_) => Err("the memory is in no file".into()),
+            _ => Err("the memory is in no file".into()),
         }
     }
 
@@ -85,7 +104,7 @@ impl Drop for Block {
             #[expect(unsafe_code, reason = "the model's memory is the host's")]
             Memory::Allocator(layout) => unsafe { dealloc(self.start.as_ptr(), layout) },
             #[cfg(target_os = "linux")]
-            Memory::File { .. } => {}
+            Memory::Pages { .. } | Memory::File { .. } => {}
         }
     }
 }

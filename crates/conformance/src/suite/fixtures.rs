@@ -45,4 +45,22 @@ pub trait Fixtures: Sync {
         let _ = device;
         false
     }
+
+    /// Holds the device's work: of what is submitted from now on nothing ends until the answer is dropped, and a hundred
+    /// submits that follow need no wait; loading code may. Work of other devices may be held too. None where the fixtures cannot; then the
+    /// cases have the device busy instead, or do nothing.
+    fn hold(&self, device: &Device) -> Option<Box<dyn Send>> {
+        let _ = device;
+        None
+    }
+
+    /// An opener of a device whose hang bound is some tenths of a second. None where the driver has no such bound.
+    fn hanging(&self) -> Option<Self::Opener> {
+        None
+    }
+
+    /// Whether the cases of great numbers take them in full. False where other fixtures of the same driver do.
+    fn in_full(&self) -> bool {
+        true
+    }
 }
