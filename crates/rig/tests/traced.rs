@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rig::{Buffer, Device, Run, write};
 use rig_conformance::NullOpener;
+use rig_conformance::model::{Model, Options, Pace, Tells};
+use rig_edge::WaitFacts;
 use rig_host::Kernels;
 use serde_json::Value;
 
@@ -91,6 +93,7 @@ fn deeds() {
         }
         Ok("no device") => {}
         Ok("long") => long(),
+        Ok("settles") => settles(),
         _ => {}
     }
 }
@@ -154,6 +157,18 @@ fn long() {
     }
 }
 
+/// A device that tells of its work only once that is done: four values, the last of them just before the device closes.
+fn settles() {
+    let waits = WaitFacts { stores: true, hosts: true, most: 4 };
+    let options = Options::default().pace(Pace::AtOnce).waits(waits).tells(Tells::Settled);
+    let device = rig::open(Model::with("TOLD", options).opener()).unwrap();
+    let block = device.buffer(64).unwrap();
+    let mut run = device.submission().memset(0, 1).make().unwrap().take();
+    for _ in 0..4 {
+        run.submit(&[&block]).unwrap().wait().unwrap();
+    }
+}
+
 fn error(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -214,6 +229,15 @@ fn a_program_that_opens_no_device_writes_nothing() {
     assert!(program("no device", &folder, "trace.json").status.success());
     assert!(program("any order", &folder, "").status.success(), "and so does one with an empty variable");
     assert_eq!(files(&folder), [""; 0]);
+}
+
+/// Promise E38.
+#[test]
+fn times_that_a_device_tells_after_the_work_are_in_the_trace_also_of_a_device_that_is_closed() {
+    let folder = folder("settles");
+    let output = program("settles", &folder, "trace.json");
+    assert!(output.status.success(), "{}", error(&output));
+    assert_eq!(ran(&events(&folder.join("trace.json")), "memset"), 4);
 }
 
 #[test]

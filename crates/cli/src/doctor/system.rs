@@ -48,7 +48,7 @@ impl Folder {
     }
 
     /// A system that is laid out below a folder.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "cuda", feature = "amd"))]
     pub fn below(root: PathBuf) -> Folder {
         Folder { root }
     }

@@ -100,7 +100,6 @@ fn files(parts: &[&Files]) -> Vec<(&'static str, &'static str)> {
     parts.concat()
 }
 
-#[cfg(feature = "cuda")]
 #[test]
 fn broken_systems_with_nvidias_gpus_are_told_with_what_mends_them() {
     use rig_cuda::Obstacle;
@@ -163,7 +162,6 @@ fn broken_systems_with_nvidias_gpus_are_told_with_what_mends_them() {
     }
 }
 
-#[cfg(feature = "cuda")]
 #[test]
 fn a_hidden_gpu_and_a_denied_device_file_are_told_by_the_variable_and_the_group() {
     use rig_cuda::Obstacle;
@@ -177,7 +175,7 @@ fn a_hidden_gpu_and_a_denied_device_file_are_told_by_the_variable_and_the_group(
     says("hidden", &cuda::diagnose(found, &played), State::Broken, "\"-1\"", "unset CUDA_VISIBLE_DEVICES");
 }
 
-#[cfg(all(feature = "amd", target_os = "linux"))]
+#[cfg(target_os = "linux")]
 #[test]
 fn broken_systems_with_amds_gpus_are_told_with_what_mends_them() {
     use rig_amd::Obstacle;
@@ -244,7 +242,6 @@ fn broken_systems_with_amds_gpus_are_told_with_what_mends_them() {
     }
 }
 
-#[cfg(feature = "amd")]
 #[test]
 fn a_device_file_that_the_user_may_not_use_is_told_with_its_group() {
     use rig_amd::Obstacle;

@@ -132,8 +132,9 @@ impl Table {
             match unsafe { libloading::Library::new(*name) } {
                 Ok(library) => return Table::find(Box::leak(Box::new(library))),
                 Err(why) => {
-                    let cause = std::error::Error::source(&why).map(ToString::to_string);
-                    whys.push(format!("{name}: {}", cause.unwrap_or_else(|| why.to_string())));
+                    let cause = std::error::Error::source(&why).map_or_else(|| why.to_string(), ToString::to_string);
+                    // Most systems name the library themselves.
+                    whys.push(if cause.contains(name) { cause } else { format!("{name}: {cause}") });
                 }
             }
         }
