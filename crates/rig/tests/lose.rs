@@ -1,5 +1,4 @@
 //! A device that the program itself takes for lost.
-#![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(unsafe_code, reason = "launches kernels of this file")]
 
 use std::sync::mpsc;

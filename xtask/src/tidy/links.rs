@@ -1,5 +1,6 @@
 //! Links in documents lead to files that are there.
 
+use crate::shell;
 use crate::sources::Source;
 use crate::tidy::Finding;
 
@@ -7,7 +8,9 @@ use crate::tidy::Finding;
 pub fn check(sources: &[Source]) -> Vec<Finding> {
     let there = |path: &str| {
         let folder = format!("{path}/");
-        sources.iter().any(|source| source.path == path || source.path.starts_with(&folder))
+        // A picture is no text, and so no source.
+        let is_picture = path.ends_with(".png") && shell::root().join(path).is_file();
+        is_picture || sources.iter().any(|source| source.path == path || source.path.starts_with(&folder))
     };
     let documents = sources.iter().filter(|source| source.path.ends_with(".md"));
     documents.flat_map(|document| broken(document, &there)).collect()
@@ -49,8 +52,9 @@ mod tests {
     #[test]
     fn a_link_to_nowhere_is_found_with_its_line() {
         let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
-        let text = "[a](../README.md#top) [b](missing.md)\n[c](../crates/rig) [d](#here) [e](https://x.y)";
+        let text = "[a](../README.md#top) [b](missing.md)\n[c](../crates/rig) [d](#here) [e](https://x.y)\n\
+                    ![f](trace.png) ![g](missing.png)";
         let sources = [source("docs/a.md", text), source("README.md", ""), source("crates/rig/Cargo.toml", "")];
-        assert_eq!(check(&sources), ["docs/a.md:1: there is no missing.md"]);
+        assert_eq!(check(&sources), ["docs/a.md:1: there is no missing.md", "docs/a.md:3: there is no missing.png"]);
     }
 }
