@@ -34,7 +34,7 @@ const fn shape<T>(call: Call, name: &'static str, direction: u32, number: u32, s
     Shape { call, name, direction, number, size: size_of::<T>(), since }
 }
 
-const SHAPES: [Shape; 19] = [
+const SHAPES: [Shape; 20] = [
     shape::<abi::GetVersion>(Call::GetVersion, "GET_VERSION", OUT, 0x01, 0),
     shape::<abi::CreateQueue>(Call::CreateQueue, "CREATE_QUEUE", BOTH, 0x02, 0),
     shape::<abi::Id>(Call::DestroyQueue, "DESTROY_QUEUE", BOTH, 0x03, 0),
@@ -53,6 +53,7 @@ const SHAPES: [Shape; 19] = [
     shape::<abi::MapMemory>(Call::UnmapMemory, "UNMAP_MEMORY_FROM_GPU", BOTH, 0x19, 0),
     shape::<abi::SetXnackMode>(Call::SetXnackMode, "SET_XNACK_MODE", BOTH, 0x21, 6),
     shape::<abi::AvailableMemory>(Call::AvailableMemory, "AVAILABLE_MEMORY", BOTH, 0x23, 9),
+    shape::<abi::ExportDmabuf>(Call::ExportDmabuf, "EXPORT_DMABUF", BOTH, 0x24, 12),
     shape::<abi::RuntimeEnable>(Call::RuntimeEnable, "RUNTIME_ENABLE", BOTH, 0x25, 13),
 ];
 
@@ -144,6 +145,7 @@ unsafe fn serve(machine: &Machine, call: Call, argument: *mut u8, size: usize) -
         Call::UnmapMemory => with!(|value: &mut abi::MapMemory| unsafe { memory::unmap(&mut machine.core(), value) }),
         Call::SetXnackMode => with!(|value: &mut abi::SetXnackMode| xnack(value)),
         Call::AvailableMemory => with!(|value: &mut abi::AvailableMemory| available(&mut machine.core(), value)),
+        Call::ExportDmabuf => with!(|value: &mut abi::ExportDmabuf| memory::export(&mut machine.core(), value)),
         Call::RuntimeEnable => with!(|value: &mut abi::RuntimeEnable| runtime(&mut machine.core(), value)),
         Call::Open | Call::Mmap => Err(errno::ENOTTY),
     }

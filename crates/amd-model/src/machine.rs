@@ -68,6 +68,7 @@ pub enum Call {
     UnmapMemory,
     SetXnackMode,
     AvailableMemory,
+    ExportDmabuf,
     RuntimeEnable,
 }
 

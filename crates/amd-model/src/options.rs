@@ -21,6 +21,8 @@ pub(crate) struct Options {
     pub(crate) held: bool,
     pub(crate) watchful: bool,
     pub(crate) trapping: bool,
+    /// The bus addresses of the machine's other functions.
+    pub(crate) functions: Vec<String>,
     /// Ticks of the GPUs' clock in a second.
     pub(crate) clock_hz: u64,
 }
@@ -50,6 +52,7 @@ impl Default for Builder {
                 held: false,
                 watchful: false,
                 trapping: false,
+                functions: Vec::new(),
                 clock_hz: 100_000_000,
             },
         }
@@ -66,6 +69,12 @@ impl Builder {
     /// How many GPUs there are; none is possible.
     pub fn gpus(mut self, count: usize) -> Self {
         self.options.gpus = count;
+        self
+    }
+
+    /// A PCI function that the machine has beside the GPUs, such as a network card, by its bus address.
+    pub fn pci_function(mut self, address: &str) -> Self {
+        self.options.functions.push(address.to_owned());
         self
     }
 

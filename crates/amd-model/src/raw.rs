@@ -10,7 +10,7 @@
 //! Accesses of a word that carry an order name it: the host's release stores of headers and doorbells pair with the acquire
 //! loads here, and its acquire loads of the words that a queue stores pair with the release stores here.
 
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, IntoRawFd, OwnedFd};
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -146,6 +146,11 @@ impl Pages {
 
     pub(crate) fn raw(&self) -> &Raw {
         &self.raw
+    }
+
+    /// The pages as a file of the system's, which whoever gets it closes.
+    pub(crate) fn file(&self) -> Result<i32, i32> {
+        self.file.try_clone().map(IntoRawFd::into_raw_fd).map_err(|error| error.raw_os_error().unwrap_or(0))
     }
 
     /// Maps the pages for the caller too.

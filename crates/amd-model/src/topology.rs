@@ -69,6 +69,10 @@ pub(crate) fn list(core: &Core, path: &str) -> Result<Vec<String>, i32> {
     if path.trim_end_matches('/') == "/dev/dri" {
         return Ok((0..gpus as u32).map(|gpu| format!("renderD{}", FIRST_MINOR + gpu)).collect());
     }
+    if path.trim_end_matches('/') == "/sys/bus/pci/devices" {
+        let gpu = std::iter::once("0000:03:00.0".to_owned());
+        return Ok(gpu.chain(core.options.functions.iter().cloned()).collect());
+    }
     let path = path.strip_prefix(ROOT).or_else(|| path.strip_prefix(CLASS)).ok_or(errno::ENOENT)?;
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     match parts[..] {

@@ -1,12 +1,14 @@
 //! Room and submit over random work: what the one counts is what the other takes.
 #![expect(clippy::unwrap_used, reason = "a failure here is a failed test")]
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use rig_amd_model::Machine;
-use rig_edge::{Block, Copy, Driver, Launch, Location, Memory, Memset, Opener, Slot, Timeline, Wait, WordIndex};
+use rig_edge::{Block, Copy, Driver, Launch, Location, Memory, Memset, Opener, Slot, Timeline, Times, Wait, WordIndex};
 
 use super::*;
+use crate::Encoder;
 use crate::code::Entry;
 
 const LARGE: usize = 1 << 20;
@@ -58,7 +60,9 @@ fn room_counts_what_submit_takes_for_every_kind_of_work() {
     // No packet runs: the ring's bytes are what matters, and the kernel's address is none.
     machine.hang(true);
     let entries = [Entry::of_params(16, 1024, 0), Entry::of_params(4000, 64, 0)];
+    amd.grow_stamps().unwrap();
     let mut random = Random(5);
+    let (mut filled, mut timed) = (0, 0);
     for value in 1..400 {
         let mut slots = Vec::new();
         let (mut parts, mut blocks) = (Vec::new(), Vec::new());
@@ -70,20 +74,24 @@ fn room_counts_what_submit_takes_for_every_kind_of_work() {
                 slots.push(slot(at, random.below(3) * 16 + random.below(2), len));
             }
             let mut block = Block { groups: [1; 3], threads: [1; 3], group_bytes: 0, params_at: 0, params_len: 0 };
-            parts.push(match random.below(3) {
+            // Few: each keeps much of the rings.
+            let fills = usize::from(parts.iter().all(|part| !matches!(part, Part::Fill(_))) && value % 5 == 0);
+            parts.push(match random.below(3 + fills as u64) {
                 0 => {
                     let entry = entries[random.below(2) as usize].clone();
                     block.params_len = entry.params;
                     Part::Launch(Launch { entry, refs: [].into() })
                 }
                 1 => Part::Copy(Copy { from: at, to: at + 1 }),
-                _ => Part::Memset(Memset { slot: at, byte: 3 }),
+                2 => Part::Memset(Memset { slot: at, byte: 3 }),
+                _ => Part::Fill(fill(&entries[0], random.below(40))),
             });
             blocks.push(block);
         }
         let waits: Vec<Wait> =
             (0..random.below(3)).map(|word| Wait { word: WordIndex::new(word as usize), value: 0 }).collect();
         let params = [0; 4000];
+        let times = (value % 3 == 0).then(|| Arc::new(Times::new(parts.len())));
         let mut scratch = vec![[0; 4]; parts.len()];
         let mut work = Work {
             blocks: &blocks,
@@ -92,7 +100,7 @@ fn room_counts_what_submit_takes_for_every_kind_of_work() {
             apart: false,
             waits: &waits,
             scratch: &mut scratch,
-            times: None,
+            times: times.as_ref(),
         };
         // What would otherwise be counted and not taken.
         amd.stale.store(true, Ordering::Relaxed);
@@ -103,8 +111,38 @@ fn room_counts_what_submit_takes_for_every_kind_of_work() {
         }
         let due = counted(&amd, &parts, &work);
         assert_eq!(amd.take(value, &parts, &work), Submitted::Committed);
-        assert_eq!(written(&amd), due, "value {value}: {} parts", parts.len());
+        let (taken, all) = (written(&amd), parts.len());
+        if parts.iter().any(|part| matches!(part, Part::Fill(_))) {
+            filled += 1;
+            assert!(taken.iter().zip(due).all(|(taken, due)| *taken <= due), "value {value}: {taken:?} of {due:?}");
+        } else {
+            assert_eq!(taken, due, "value {value}: {all} parts");
+        }
+        timed += usize::from(times.is_some());
         assert!(value > 20 || due[0] < 1 << 20);
     }
+    assert!(filled > 5 && timed > 20, "{filled} with fills and {timed} with times");
     drop(amd);
+}
+
+/// A fill of so many commands, of every kind in turn.
+fn fill(entry: &Entry, commands: u64) -> Fill<Amd> {
+    let entry = entry.clone();
+    let code = move |encoder: &mut Encoder<'_>, _: &[Slot]| {
+        for command in 0..commands {
+            // SAFETY: no packet runs in this test.
+            #[expect(unsafe_code, reason = "encodes what never runs")]
+            unsafe {
+                match command % 5 {
+                    0 => encoder.launch(&entry, [1; 3], [1; 3], 0, &[0; 16]),
+                    1 => encoder.copy(4096, 8192, 61),
+                    2 => encoder.memset(4097, 1, 70),
+                    3 => encoder.commands(&[0; 16]),
+                    _ => encoder.copy_packet(&[0; 40]),
+                }
+            }?;
+        }
+        Ok(())
+    };
+    Fill { code: Box::new(code) }
 }

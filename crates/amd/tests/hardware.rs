@@ -31,6 +31,8 @@ mod steps {
     const FAULTS: &[u8] = include_bytes!("../../amd-model/fixtures/faults.co");
     const HIDDEN: &[u8] = include_bytes!("../../amd-model/fixtures/hidden.co");
 
+    const SCRATCH: &[u8] = include_bytes!("../../amd-model/fixtures/scratch.co");
+
     /// The variable that tells a child which step it runs.
     const CHILD: &str = "RIG_AMD_STEP";
 
@@ -51,6 +53,9 @@ mod steps {
         ("a large copy within the GPU's memory", large_copy),
         ("a second of waiting takes little of the processor", sleeps),
         ("another device's word on the queue", other_words),
+        ("private memory: scratch that the queue's page names, and grows while work is in flight", scratch),
+        ("a fill's launches, copies and memsets", fills),
+        ("times: both queues' stamps on the host's clock", times),
     ];
 
     /// Cases of the suite that lose the GPU for the process.
@@ -310,6 +315,83 @@ mod steps {
             let point = after.after(&[before]).submit(&[]).unwrap();
             point.wait().unwrap();
             assert!(before.reached().unwrap(), "the queue did not wait for the other's word");
+        }
+    }
+
+    fn scratch() {
+        let device = device();
+        let image = device.load(SCRATCH).unwrap();
+        let n = 100_000_u32;
+        let (x, y) = (device.buffer(64).unwrap(), device.buffer(4 * n as usize).unwrap());
+        let first: [u32; 16] = std::array::from_fn(|i| (i as u32).wrapping_mul(2_654_435_761));
+        x.copy_from_slice(&first).unwrap();
+        let recursion = |i: u32| (2..=i).fold(i.min(1), |sum, n| sum + n + n % 4);
+        let large =
+            |i: u32| (0..64).fold(i, |at, k| (first[at as usize % 16] ^ (at % 256).wrapping_mul(i)).wrapping_add(k));
+        let one = |name: &str| {
+            let function = image.function(name).unwrap();
+            let slots = if name == "recurses" { vec![write(0)] } else { vec![read(0), write(1)] };
+            let mut run = device.submission().launch(&function, slots).make().unwrap().take();
+            run.part(0).groups([n.div_ceil(96), 1, 1]).threads([96, 1, 1]);
+            run
+        };
+        // Each is resolved while the one before it may run: the scratch grows twice.
+        let mut run = one("large");
+        run.part(0).set(16, n);
+        for _ in 0..100 {
+            launch(&mut run, &[&x, &y]).unwrap();
+        }
+        let mut deep = one("recurses");
+        deep.part(0).set(8, n).set(12, 150_u32);
+        y.read(|y: &[u32]| assert!(y.iter().zip(0..).all(|(&y, i)| y == large(i)))).unwrap();
+        launch(&mut deep, &[&y]).unwrap();
+        y.read(|y: &[u32]| assert!(y.iter().zip(0..).all(|(&y, i)| y == recursion(i % 150)))).unwrap();
+        launch(&mut run, &[&x, &y]).unwrap();
+        y.read(|y: &[u32]| assert!(y.iter().zip(0..).all(|(&y, i)| y == large(i)))).unwrap();
+    }
+
+    fn fills() {
+        let device = device();
+        let spin = device.load(SUITE).unwrap().function("spin").unwrap();
+        let entry = spin.entry::<rig_amd::Amd>().unwrap().clone();
+        let (a, b) = (device.buffer(4 * 64).unwrap(), device.buffer(4 * 64).unwrap());
+        let code = move |encoder: &mut rig_amd::Encoder<'_>, slots: &[rig_edge::Slot]| {
+            let mut params = slots[1].device.to_le_bytes().to_vec();
+            params.extend([64_u32, 1].iter().flat_map(|word| word.to_le_bytes()));
+            #[expect(unsafe_code, reason = "works on the slots")]
+            // SAFETY: both slots have 64 words, and the fill's refs say that it writes them.
+            unsafe {
+                encoder.memset(slots[0].device, 0, 256)?;
+                encoder.copy(slots[0].device, slots[1].device, 256)?;
+                encoder.launch(&entry, [1; 3], [64, 1, 1], 0, &params)?;
+                encoder.copy(slots[1].device, slots[0].device, 256)
+            }
+        };
+        let submission = device.submission().fill::<rig_amd::Amd>([write(0), write(1)], code).keep(spin);
+        let mut run = submission.make().unwrap().take();
+        for _ in 0..100 {
+            launch(&mut run, &[&a, &b]).unwrap();
+        }
+        a.read(|a: &[u32]| assert_eq!(a, [1_013_904_223; 64])).unwrap();
+    }
+
+    fn times() {
+        let device = device();
+        let spin = device.load(SUITE).unwrap().function("spin").unwrap();
+        let (a, b) = (device.buffer(1 << 16).unwrap(), device.buffer(1 << 16).unwrap());
+        let chain = device.submission().memset(0, 1).launch(&spin, [write(0)]).copy(0, 1).make().unwrap();
+        let mut run = chain.take();
+        run.part(1).groups([1; 3]).threads([64, 1, 1]).set(8, 64_u32).set(12, 1_000_000_u32);
+        let (_, profile) =
+            rig::Profile::take(|| (0..5).for_each(|_| _ = launch(&mut run, &[&a, &b]).unwrap())).unwrap();
+        println!("{profile}");
+        for value in profile.of(device.name()) {
+            let parts: Vec<_> = value.parts.iter().map(|part| (part.queue, part.ran.expect("its time"))).collect();
+            assert_eq!(parts.iter().map(|part| part.0).collect::<Vec<_>>(), [1, 0, 1], "the queues");
+            assert!(value.error > Duration::ZERO && value.error < Duration::from_millis(1), "{:?}", value.error);
+            // A million rounds take a few milliseconds: a clock that stands still or runs elsewhere shows here.
+            let took = parts[1].1.took();
+            assert!(took > Duration::from_micros(500) && took < profile.took, "{took:?}");
         }
     }
 

@@ -6,9 +6,11 @@
 mod machine;
 
 use machine::{Machines, SUITE, launch};
-use rig::{Buffer, Device, Memory, Submission, write};
+use rig::{Buffer, Device, Function, Memory, Submission, read, write};
+use rig_amd::{Amd, Encoder};
 use rig_amd_model::Machine;
 use rig_conformance::suite;
+use rig_edge::Slot;
 
 /// Groups of the suite whose outcome hangs most on the order of work.
 const ORDER: [&str; 4] = ["launches::", "order::", "direct::", "stop::"];
@@ -78,7 +80,41 @@ struct Player {
     iota: Submission,
     spin: Submission,
     mixed: Submission,
+    /// Copies 0 to 1 and spins it in a fill.
+    filled: Submission,
+    /// A function with private memory, which reads the first words of 0 and writes 1.
+    private: Submission,
     held: Vec<Held>,
+}
+
+const SCRATCH: &[u8] = include_bytes!("../../amd-model/fixtures/scratch.co");
+
+/// What `scratch` makes of sixteen words in the thread `i`.
+fn scratched(x: &[u32], i: u32) -> u32 {
+    let mut array: Vec<u32> = x[..16].iter().map(|x| x.wrapping_add(i)).collect();
+    let mut sum = 0_u32;
+    for k in 0..16 {
+        let at = (k + i as usize) % 16;
+        sum = sum.wrapping_mul(31).wrapping_add(array[at]);
+        array[(at * 7 + 3) % 16] = array[(at * 7 + 3) % 16].wrapping_add(sum);
+    }
+    sum.wrapping_add(array[i as usize % 16])
+}
+
+/// A fill that copies the slot 0 to the slot 1, which it then spins twice.
+fn copies_and_spins(spin: &Function) -> impl Fn(&mut Encoder<'_>, &[Slot]) -> Result<(), String> + Send + Sync + use<> {
+    let entry = spin.entry::<Amd>().unwrap().clone();
+    move |encoder, slots| {
+        let mut params = slots[1].device.to_le_bytes().to_vec();
+        params.extend((WORDS as u32).to_le_bytes());
+        params.extend(2_u32.to_le_bytes());
+        // SAFETY: both slots have the words, and the fill's refs say what it does to them.
+        #[expect(unsafe_code, reason = "works on the slots")]
+        unsafe {
+            encoder.copy(slots[0].device, slots[1].device, 4 * WORDS as u64)?;
+            encoder.launch(&entry, [5, 1, 1], [64, 1, 1], 0, &params)
+        }
+    }
 }
 
 fn spun(y: u32, rounds: u32) -> u32 {
@@ -99,7 +135,12 @@ impl Player {
             buffer.memset(0).unwrap();
             Held { buffer, due: vec![0; WORDS] }
         });
-        Player { iota: one("iota"), spin: one("spin"), mixed, held: held.collect(), device }
+        let spin = function("spin");
+        let filled = device.submission().fill::<Amd>([read(0), write(1)], copies_and_spins(&spin)).keep(spin);
+        let filled = filled.make().unwrap();
+        let private = device.load(SCRATCH).unwrap().function("scratch").unwrap();
+        let private = device.submission().launch(&private, [read(0), write(1)]).make().unwrap();
+        Player { iota: one("iota"), spin: one("spin"), mixed, filled, private, held: held.collect(), device }
     }
 
     fn set(run: &mut rig::Run, part: usize, scalar: u32) {
@@ -109,7 +150,19 @@ impl Player {
     fn step(&mut self, random: &mut Random) {
         let rounds = 1 + random.below(3) as u32;
         let (a, b, c) = (random.below(6), random.below(6), random.below(6));
-        match random.below(6) {
+        match random.below(8) {
+            6 if a != b => {
+                let buffers = [a, b].map(|at| self.held[at].buffer.clone());
+                launch(&mut self.filled.take(), &buffers.each_ref()).unwrap();
+                self.held[b].due = self.held[a].due.iter().map(|&y| spun(y, 2)).collect();
+            }
+            7 if a != b => {
+                let mut run = self.private.take();
+                run.part(0).groups([10, 1, 1]).threads([32, 1, 1]).set(16, WORDS as u32);
+                let buffers = [a, b].map(|at| self.held[at].buffer.clone());
+                launch(&mut run, &buffers.each_ref()).unwrap();
+                self.held[b].due = (0..WORDS as u32).map(|i| scratched(&self.held[a].due, i)).collect();
+            }
             0 => {
                 let mut run = self.iota.take();
                 Player::set(&mut run, 0, rounds);

@@ -277,6 +277,19 @@ wire! {
     }
 }
 wire! {
+    /// `kfd_ioctl_export_dmabuf_args`.
+    ExportDmabuf 16 {
+        /// In.
+        handle: u64 = 0,
+        /// In: O_CLOEXEC and the access of `open`.
+        flags: u32 = 8,
+        /// Out.
+        dmabuf_fd: u32 = 12,
+    }
+}
+/// The flags that EXPORT_DMABUF takes: O_CLOEXEC and O_ACCMODE.
+pub const EXPORT_FLAGS: u32 = 0o2_000_003;
+wire! {
     /// `kfd_ioctl_runtime_enable_args`.
     RuntimeEnable 16 {
         /// In.

@@ -1,7 +1,7 @@
 //! The calls on addresses and memory.
 
 use super::Answer;
-use super::abi::{self, AcquireVm, AllocMemory, FreeMemory, MapMemory};
+use super::abi::{self, AcquireVm, AllocMemory, ExportDmabuf, FreeMemory, MapMemory};
 use crate::errno;
 use crate::memory::{Backing, Memory, Window};
 use crate::raw::{self, PAGE, Pages, Raw};
@@ -202,5 +202,20 @@ pub(super) unsafe fn unmap(core: &mut Core, value: &mut MapMemory) -> Answer {
         }
         value.n_success += 1;
     }
+    Ok(())
+}
+
+/// Gives a memory out as a file, which the caller owns, and which keeps the memory's bytes.
+pub(super) fn export(core: &mut Core, value: &mut ExportDmabuf) -> Answer {
+    let call = "EXPORT_DMABUF";
+    if value.flags & !abi::EXPORT_FLAGS != 0 {
+        core.violate(Violation::Flags { call, flags: value.flags, why: "O_CLOEXEC and an access are possible" });
+        return Err(errno::EINVAL);
+    }
+    let file = match core.space.get(value.handle).map(|memory| &memory.backing) {
+        Some(Backing::Pages(pages)) => pages.file(),
+        _ => return core.refuse(call, "handle", value.handle, "the handle of a memory of pages of its own"),
+    };
+    value.dmabuf_fd = file.map_err(|_| errno::ENOMEM)? as u32;
     Ok(())
 }
