@@ -10,7 +10,7 @@
 //! # Invariants
 //!
 //! 1. The header is current, and a C compiler lays its structs out as these are: tests see to both.
-//! 2. A record names its capability's [`Made`], and an encoder its fill's [`Encoder`], by `context`; each is alive while the code
+//! 2. A record names its capability's `Made`, and an encoder its fill's [`Encoder`], by `context`; each is alive while the code
 //!    that was given it may use it.
 
 use std::ffi::{c_char, c_void};
