@@ -14,6 +14,23 @@
 //! Where consecutive work runs on different queues, the later queue waits for a word that the earlier stores; so do waits
 //! for other devices' words.
 //!
+//! # Private memory
+//!
+//! What a function keeps for each thread beside its registers (arrays that values index, spilled registers, a stack) lies in
+//! scratch, which resolving the function makes. A stack whose size the compiler cannot tell, of deep or unknown calls, has 16 KiB for
+//! each thread beside what the function declares: a thread that needs more faults, or reaches what is another's. A
+//! function that asks for more than a wave can have, 256 KiB for each of 32 threads, is refused by its name.
+//!
+//! # Fills
+//!
+//! A fill gets an [`Encoder`], which places launches of resolved functions, copies, memsets and packets of its own in the
+//! device's order.
+//!
+//! # Times
+//!
+//! A profile has the times of values and parts by the GPU's clock, each part on its own queue, with the error of the clocks'
+//! alignment. The first profile makes the memory for them; without one, nothing is placed and no clock is read.
+//!
 //! # Faults
 //!
 //! A memory fault, a hang and a reset lose the device with the kernel's words and the faulting address. The kernel then
@@ -23,10 +40,9 @@
 //! # Limits
 //!
 //! * gfx1100 alone; other chips are refused by their names.
-//! * Functions that keep private memory in a stack are refused, and so are those that need their runtime's services (printf,
-//!   malloc, device-side enqueue).
+//! * Functions that need their runtime's services (printf, malloc, device-side enqueue) are refused.
 //! * A GPU has one user in a process: rig and HIP cannot share one.
-//! * No fills. Parts of one submission run one after the other.
+//! * Parts of one submission run one after the other. A fill places at most some thousand packets.
 //! * `fork` is not supported while a device is open.
 //!
 //! # Sources

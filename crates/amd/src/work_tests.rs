@@ -126,20 +126,22 @@ fn room_counts_what_submit_takes_for_every_kind_of_work() {
 }
 
 /// A fill of so many commands, of every kind in turn.
+#[expect(unsafe_code, reason = "encodes what never runs")]
 fn fill(entry: &Entry, commands: u64) -> Fill<Amd> {
     let entry = entry.clone();
     let code = move |encoder: &mut Encoder<'_>, _: &[Slot]| {
         for command in 0..commands {
-            // SAFETY: no packet runs in this test.
-            #[expect(unsafe_code, reason = "encodes what never runs")]
-            unsafe {
-                match command % 5 {
-                    0 => encoder.launch(&entry, [1; 3], [1; 3], 0, &[0; 16]),
-                    1 => encoder.copy(4096, 8192, 61),
-                    2 => encoder.memset(4097, 1, 70),
-                    3 => encoder.commands(&[0; 16]),
-                    _ => encoder.copy_packet(&[0; 40]),
-                }
+            match command % 5 {
+                // SAFETY: no packet runs in this test.
+                0 => unsafe { encoder.launch(&entry, [1; 3], [1; 3], 0, &[0; 16]) },
+                // SAFETY: as above.
+                1 => unsafe { encoder.copy(4096, 8192, 61) },
+                // SAFETY: as above.
+                2 => unsafe { encoder.memset(4097, 1, 70) },
+                // SAFETY: as above.
+                3 => unsafe { encoder.commands(&[0; 16]) },
+                // SAFETY: as above.
+                _ => unsafe { encoder.copy_packet(&[0; 40]) },
             }?;
         }
         Ok(())

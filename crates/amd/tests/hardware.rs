@@ -350,6 +350,7 @@ mod steps {
         y.read(|y: &[u32]| assert!(y.iter().zip(0..).all(|(&y, i)| y == large(i)))).unwrap();
     }
 
+    #[expect(unsafe_code, reason = "works on the slots")]
     fn fills() {
         let device = device();
         let spin = device.load(SUITE).unwrap().function("spin").unwrap();
@@ -358,14 +359,15 @@ mod steps {
         let code = move |encoder: &mut rig_amd::Encoder<'_>, slots: &[rig_edge::Slot]| {
             let mut params = slots[1].device.to_le_bytes().to_vec();
             params.extend([64_u32, 1].iter().flat_map(|word| word.to_le_bytes()));
-            #[expect(unsafe_code, reason = "works on the slots")]
+            let [a, b] = [0, 1].map(|slot: usize| slots[slot].device);
             // SAFETY: both slots have 64 words, and the fill's refs say that it writes them.
-            unsafe {
-                encoder.memset(slots[0].device, 0, 256)?;
-                encoder.copy(slots[0].device, slots[1].device, 256)?;
-                encoder.launch(&entry, [1; 3], [64, 1, 1], 0, &params)?;
-                encoder.copy(slots[1].device, slots[0].device, 256)
-            }
+            unsafe { encoder.memset(a, 0, 256) }?;
+            // SAFETY: as above.
+            unsafe { encoder.copy(a, b, 256) }?;
+            // SAFETY: as above.
+            unsafe { encoder.launch(&entry, [1; 3], [64, 1, 1], 0, &params) }?;
+            // SAFETY: as above.
+            unsafe { encoder.copy(b, a, 256) }
         };
         let submission = device.submission().fill::<rig_amd::Amd>([write(0), write(1)], code).keep(spin);
         let mut run = submission.make().unwrap().take();

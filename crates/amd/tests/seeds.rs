@@ -102,6 +102,7 @@ fn scratched(x: &[u32], i: u32) -> u32 {
 }
 
 /// A fill that copies the slot 0 to the slot 1, which it then spins twice.
+#[expect(unsafe_code, reason = "works on the slots")]
 fn copies_and_spins(spin: &Function) -> impl Fn(&mut Encoder<'_>, &[Slot]) -> Result<(), String> + Send + Sync + use<> {
     let entry = spin.entry::<Amd>().unwrap().clone();
     move |encoder, slots| {
@@ -109,11 +110,9 @@ fn copies_and_spins(spin: &Function) -> impl Fn(&mut Encoder<'_>, &[Slot]) -> Re
         params.extend((WORDS as u32).to_le_bytes());
         params.extend(2_u32.to_le_bytes());
         // SAFETY: both slots have the words, and the fill's refs say what it does to them.
-        #[expect(unsafe_code, reason = "works on the slots")]
-        unsafe {
-            encoder.copy(slots[0].device, slots[1].device, 4 * WORDS as u64)?;
-            encoder.launch(&entry, [5, 1, 1], [64, 1, 1], 0, &params)
-        }
+        unsafe { encoder.copy(slots[0].device, slots[1].device, 4 * WORDS as u64) }?;
+        // SAFETY: as above.
+        unsafe { encoder.launch(&entry, [5, 1, 1], [64, 1, 1], 0, &params) }
     }
 }
 

@@ -230,6 +230,10 @@ fn vop1(words: [u32; WORDS]) -> Result<Inst, FaultKind> {
     let mut inst = Inst::new(find([&VOP1], word >> 9 & 0xff)?, Format::Vop1, words);
     inst.dst = (word >> 17 & 0xff) as u8;
     first_source(&mut inst, word & 0x1ff)?;
+    // The source is a result too.
+    if inst.row.name == "v_swap_b32" && inst.src[0] < VECTOR {
+        return Err(FaultKind::Unsupported { what: "v_swap_b32 with what is no vector register".to_owned() });
+    }
     literal(&mut inst);
     Ok(inst)
 }
