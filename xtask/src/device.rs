@@ -1,5 +1,5 @@
-//! What runs on a machine with a GPU and without Rust: the tests and the bench of the CUDA driver, built here in release,
-//! and one script that runs them there.
+//! What runs on a machine with GPUs and without Rust: the tests and the bench of the CUDA driver, and the tests and examples of
+//! NCCL's collectives, built here in release, and one script that runs them there.
 //!
 //! `cargo xtask device` fills the folder `target-device/`, which git ignores and which is small enough to send. There,
 //! `OUT=results target-device/run.sh` writes what each binary printed to `$OUT`.
@@ -12,8 +12,19 @@ use crate::{Result, shell::root};
 
 /// The folder, in the root.
 const FOLDER: &str = "target-device";
-/// The package.
-const PACKAGE: &str = "rig-cuda";
+/// The packages, and what stands before the names of their binaries.
+const PACKAGES: [(&str, &str); 2] = [("rig-cuda", ""), ("rig-nccl", "nccl-")];
+/// The one of them that has a bench.
+const BENCHED: &str = "rig-cuda";
+/// The stand-in for NCCL's library, which its tests look for beside them.
+const STAND_IN: &str = "librig_nccl_model.so";
+/// What else is sent.
+const FILES: [&str; 4] = [
+    "crates/cuda/kernels/real.cu",
+    "crates/cuda/kernels/real.py",
+    "crates/cuda/benches/frameworks.py",
+    "crates/nccl/benches/pytorch.py",
+];
 /// The most bytes of the folder: what the way there takes.
 const BYTES_MAX: u64 = 64 << 20;
 
@@ -54,6 +65,23 @@ for bench in "$here"/bench-*; do
 done
 timeout 240 python3 "$here/frameworks.py" >"$out/frameworks.txt" 2>&1
 cat "$out/frameworks.txt"
+train="$here/example-nccl-train"
+if [ "$(nvidia-smi -L | wc -l)" -ge 2 ]; then
+	(
+		timeout 120 python3 "$here/pytorch.py" || status=1
+		if command -v torchrun >/dev/null; then
+			echo "by torchrun:"
+			timeout 120 torchrun --standalone --nproc-per-node 2 --no-python "$train" || status=1
+		fi
+		if command -v mpirun >/dev/null; then
+			echo "by mpirun:"
+			timeout 120 mpirun --allow-run-as-root -n 2 -x RIG_NCCL_MEET=127.0.0.1:29555 "$train" || status=1
+		fi
+		exit $status
+	) >"$out/nccl.txt" 2>&1 || status=1
+	cat "$out/nccl.txt"
+	timeout 60 "$train" --profile "$out/train.html" >/dev/null || status=1
+fi
 exit $status
 "#;
 
@@ -65,19 +93,27 @@ pub fn device() -> Result {
         fs::remove_dir_all(&folder).map_err(why)?;
     }
     fs::create_dir_all(&folder).map_err(why)?;
-    for (kind, target) in [("test", "--tests"), ("bench", "--benches"), ("example", "--examples")] {
-        let mut build = cargo();
-        build.args(["build", "--release", "-p", PACKAGE, target, "--message-format=json"]);
-        println!("$ cargo build --release -p {PACKAGE} {target}");
-        for (name, binary) in binaries(&shell::output(&mut build, false)?) {
-            // Cargo names the library's own tests too where it builds benches.
-            if (kind == "bench") == (name == "cuda") {
-                send(&folder, kind, &name, &binary)?;
+    for (package, before) in PACKAGES {
+        for (kind, target) in [("test", "--tests"), ("bench", "--benches"), ("example", "--examples")] {
+            if kind == "bench" && package != BENCHED {
+                continue;
+            }
+            let mut build = cargo();
+            build.args(["build", "--release", "-p", package, target, "--message-format=json"]);
+            println!("$ cargo build --release -p {package} {target}");
+            for (name, binary) in binaries(&shell::output(&mut build, false)?) {
+                if let Some(stand_in) = stand_in(&binary) {
+                    fs::copy(stand_in, folder.join(STAND_IN)).map_err(why)?;
+                }
+                // Cargo names the library's own tests too where it builds benches.
+                if (kind == "bench") == (name == "cuda") {
+                    send(&folder, kind, &format!("{before}{name}"), &binary)?;
+                }
             }
         }
     }
-    for name in ["kernels/real.cu", "kernels/real.py", "benches/frameworks.py"] {
-        let from = root().join("crates/cuda").join(name);
+    for name in FILES {
+        let from = root().join(name);
         fs::copy(&from, folder.join(from.file_name().unwrap_or_default())).map_err(why)?;
     }
     let script = folder.join("run.sh");
@@ -89,6 +125,11 @@ pub fn device() -> Result {
     }
     println!("{} has {} KiB: send it, and run its run.sh there", folder.display(), bytes >> 10);
     Ok(())
+}
+
+/// The stand-in for NCCL's library, if it stands beside a binary.
+fn stand_in(binary: &Path) -> Option<PathBuf> {
+    binary.parent().map(|folder| folder.join(STAND_IN)).filter(|file| file.exists())
 }
 
 /// Copies a binary without what only a debugger reads.

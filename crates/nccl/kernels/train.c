@@ -1,4 +1,5 @@
-/* The kernels of the example that trains a network: plain ones, each output by one thread. Matrices stand by rows.
+/* The kernels of the example that trains a network: plain ones, each output by one thread. Matrices stand by rows. Of their
+ * parameters, what they only read comes first.
  *
  * clang-19 --target=nvptx64-nvidia-cuda -march=sm_70 -O2 -S -fno-ident train.c -o train.ptx
  */
@@ -69,7 +70,7 @@ KERNEL void total(const float GLOBAL *x, float GLOBAL *sum, u32 n, u32 each)
 }
 
 /* A step down the gradient. */
-KERNEL void descend(float GLOBAL *weights, const float GLOBAL *gradient, u32 n, float rate)
+KERNEL void descend(const float GLOBAL *gradient, float GLOBAL *weights, u32 n, float rate)
 {
 	u32 i = index();
 	if (i < n)

@@ -33,6 +33,7 @@ fn child() {
         Some("in_one") => in_one_process(),
         Some("each") => one_process_a_gpu(),
         Some("fails") => fails(),
+        Some("stands") => stands(),
         Some(other) => panic!("there is no part {other}"),
         None => {}
     }
@@ -260,5 +261,38 @@ fn a_process_that_dies_or_hangs_or_loses_its_gpu_is_lost_on_the_other_gpus_in_ti
         println!("{how}: lost after {rest}");
         assert!(why.contains(says), "{why}");
         assert!(Duration::from_millis(time.parse().unwrap()) < bound, "{time} ms");
+    }
+}
+
+/// One rank of a process is given an operation that its other rank is not, on real streams: both are ended, and serve again.
+fn stands() {
+    let devices = open(0..2);
+    let Some(communicator) = connect(&devices) else { return };
+    let (rank, device) = (communicator.rank(0), &devices[0]);
+    let (x, y) = (device.buffer(1 << 20).unwrap(), devices[1].buffer(1 << 20).unwrap());
+    x.copy_from_slice(&vec![1.0_f32; 1 << 18]).unwrap();
+    y.memset(0).unwrap();
+    let mut run = rank.all_reduce(device.submission(), 0, 0, Type::F32, Reduce::Sum).make().unwrap().take();
+    let start = Instant::now();
+    let point = launch(&mut run, &[&x]).unwrap();
+    let why = point.wait().unwrap_err().to_string();
+    println!("lost after {} ms: {why}", start.elapsed().as_millis());
+    assert!(why.contains("rank 1 was given"), "{why}");
+    assert!(y.read(|_: &[f32]| ()).is_err(), "the other device is lost with it");
+    drop(communicator);
+    println!("closed after {} ms", start.elapsed().as_millis());
+    drop((x, y, run));
+    let again = open(0..2);
+    let communicator = connect(&again).unwrap();
+    let ranks = [communicator.rank(0), communicator.rank(1)];
+    every_kind(&ranks, &again);
+}
+
+#[test]
+fn a_rank_that_stands_for_another_of_its_process_is_ended_with_it_and_both_serve_again() {
+    let Some(processes) = on_gpus("stands", 2, true, |_, _| {}) else { return };
+    let texts = finish(processes, &[]);
+    if had_nccl(&texts) {
+        println!("{}", texts[0]);
     }
 }
