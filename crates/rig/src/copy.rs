@@ -9,6 +9,7 @@ use std::ptr;
 
 use rig_edge::{Access, Memory};
 
+use crate::bulk;
 use crate::error::invalid;
 use crate::hold::{self, Hold, Want};
 use crate::mapped;
@@ -57,6 +58,8 @@ fn copy_by_some_path(from: &Buffer, to: &Buffer) -> Result<Copied> {
         return invalid!("a copy from {} bytes to {}: the buffers have the same length", from.len(), to.len());
     }
     if from.is_empty() {
+        from.open()?;
+        to.open()?;
         return Ok(Copied { path: CopyPath::Nothing, point: None });
     }
     let (a, b) = (from.allocation().as_ptr(), to.allocation().as_ptr());
@@ -108,13 +111,13 @@ fn copy_held(from: &Buffer, to: &Buffer) -> Result<CopyPath> {
         // SAFETY: both ranges lie inside their allocations, whose holds keep everybody else away; `copy` allows overlap.
         #[expect(unsafe_code, reason = "moves bytes that the holds protect")]
         unsafe {
-            ptr::copy(from.slot().host, to.slot().host, from.len());
+            bulk::copy(from.slot().host, to.slot().host, from.len());
         }
         return Ok(CopyPath::Host);
     }
     if ptr::eq(from.allocation().as_ptr(), to.allocation().as_ptr()) {
-        // Overlapping ranges of one allocation: all of it out, then all of it in.
-        stage_in(&stage_out(from)?, to)?;
+        // Overlapping ranges of one allocation: all of it out, then all of it in, by the one device.
+        stage_in(&stage_out(from)?, &to.reached_as(from))?;
         return Ok(CopyPath::Staging);
     }
     for start in (0..from.len()).step_by(STAGE_BYTES) {
@@ -164,7 +167,7 @@ pub(crate) fn host_to_buffer(from: &[u8], to: &Buffer) -> Result<()> {
         // may lie in the same memory only inside a closure over it, and then the hold would not have been given.
         #[expect(unsafe_code, reason = "writes bytes that a hold protects")]
         unsafe {
-            ptr::copy(from.as_ptr(), to.slot().host, from.len());
+            bulk::copy(from.as_ptr(), to.slot().host, from.len());
         }
         return Ok(());
     }
@@ -180,7 +183,13 @@ pub(crate) fn host_to_buffer(from: &[u8], to: &Buffer) -> Result<()> {
 /// Reads a buffer into host bytes of the same length, under the caller's hold.
 pub(crate) fn buffer_to_host(from: &Buffer, to: &mut [u8]) -> Result<()> {
     if !from.host().is_null() {
-        to.copy_from_slice(bytes_of(from));
+        let (from, len) = (bytes_of(from), to.len());
+        assert_eq!(from.len(), len, "a copy is between ranges of one length");
+        // SAFETY: both slices hold `len` bytes; the one is borrowed to be read, the other alone to be written.
+        #[expect(unsafe_code, reason = "moves bytes between two slices")]
+        unsafe {
+            bulk::copy(from.as_ptr(), to.as_mut_ptr(), len);
+        }
         return Ok(());
     }
     for (index, chunk) in to.chunks_mut(STAGE_BYTES).enumerate() {
@@ -194,7 +203,7 @@ pub(crate) fn buffer_to_host(from: &Buffer, to: &mut [u8]) -> Result<()> {
 /// See [`Buffer::memset`].
 pub(crate) fn memset(buffer: &Buffer, byte: u8) -> Result<()> {
     if buffer.is_empty() {
-        return Ok(());
+        return buffer.open();
     }
     let device = buffer.device();
     if device.facts().kinds().memset {

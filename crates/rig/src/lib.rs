@@ -90,6 +90,7 @@
 mod allocation;
 mod best;
 mod buffer;
+mod bulk;
 mod copy;
 mod device;
 mod dropped;
