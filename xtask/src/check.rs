@@ -1,7 +1,7 @@
 //! What holds before a commit, beside the tests.
 
 use crate::shell::{cargo, run as step};
-use crate::{Result, headers, licences, metal_protocols, promises, tidy};
+use crate::{Result, headers, licences, lock, metal_protocols, promises, tidy, unsafes};
 
 /// Runs every check, the quick ones first.
 pub fn run() -> Result {
@@ -9,6 +9,8 @@ pub fn run() -> Result {
     promises::run(true, false)?;
     metal_protocols::run()?;
     headers::run(true)?;
+    lock::run()?;
+    unsafes::run(true)?;
     step(cargo().args(["fmt", "--all", "--check"]))?;
     let models = ["--features", "rig-gpu/tracing,rig-metal/model,rig-amd/model,rig-fuzz/libfuzzer"];
     step(cargo().args(["clippy", "--workspace", "--all-targets"]).args(models).args(["--", "-D", "warnings"]))?;

@@ -6,6 +6,7 @@
 //! What a run finds new is kept in the target folder and goes on from there the next time. `--keep` merges it into the corpus of
 //! the repository, as small as it can be; an input that fails is copied to `fuzz/past`, where the tests run it from then on.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -170,23 +171,74 @@ fn fuzz(program: &Path, target: &Target, seconds: u64) -> Result {
     })
 }
 
-/// Makes the corpus of the repository anew: as few inputs as reach what it and all that was found reach.
+/// Makes the corpus of the repository anew: few and small inputs that reach all edges that it and what was found reach.
+///
+/// libFuzzer's own merge keeps an input for each range of counts of each edge: thousands, megabytes in all. Of what it writes
+/// about each input here the edges alone are taken.
 fn merge(program: &Path, target: &Target) -> Result {
     let kept = folder(root().join("fuzz/corpus"), target)?;
-    let merged = target_of("fuzz").join("merged");
-    let _ = fs::remove_dir_all(merged.join(&target.name));
-    let merged = folder(merged, target)?;
-    step(libfuzzer(program, target).arg("-merge=1").arg(&merged).arg(&kept).arg(found_in(target)?))?;
-    let copy = |from: &Path, to: &Path| -> std::io::Result<()> {
-        fs::remove_dir_all(to)?;
-        fs::create_dir(to)?;
-        for entry in fs::read_dir(from)? {
-            let entry = entry?;
-            fs::copy(entry.path(), to.join(entry.file_name()))?;
+    let (merged, control) = (folder(target_of("fuzz").join("merged"), target)?, target_of("fuzz").join("merge.txt"));
+    for old in [&merged, &control] {
+        let _ = fs::remove_dir_all(old);
+        let _ = fs::remove_file(old);
+    }
+    fs::create_dir_all(&merged).map_err(|error| format!("{} cannot be made: {error}", merged.display()))?;
+    let told = format!("-merge_control_file={}", control.display());
+    step(libfuzzer(program, target).arg("-merge=1").arg(told).arg(&merged).arg(&kept).arg(found_in(target)?))?;
+    let text =
+        fs::read_to_string(&control).map_err(|error| format!("{} cannot be read: {error}", control.display()))?;
+    let chosen = cover(&reached(&text));
+    let copy = || -> std::io::Result<()> {
+        let inputs = chosen.iter().map(|path| Ok((path, fs::read(path)?))).collect::<std::io::Result<Vec<_>>>()?;
+        fs::remove_dir_all(&kept)?;
+        fs::create_dir(&kept)?;
+        for (path, bytes) in inputs {
+            fs::write(kept.join(path.file_name().unwrap_or_default()), bytes)?;
         }
         Ok(())
     };
-    copy(&merged, &kept).map_err(|error| format!("{} cannot be written: {error}", kept.display()))
+    copy().map_err(|error| format!("{} cannot be written: {error}", kept.display()))
+}
+
+/// An input, its bytes, and the edges that it reaches.
+type Reached = (PathBuf, u64, BTreeSet<u64>);
+
+/// What libFuzzer's control file of a merge says of each input: after two numbers the files, one a line; then `STARTED number size`
+/// and `FT number feature...`. A feature is eight times an edge and the range of its count.
+fn reached(control: &str) -> Vec<Reached> {
+    let mut lines = control.lines();
+    let count = lines.next().and_then(|line| line.parse().ok()).unwrap_or(0);
+    let files: Vec<&str> = lines.by_ref().skip(1).take(count).collect();
+    let mut sizes = BTreeMap::new();
+    let mut all = Vec::new();
+    for line in lines {
+        let (what, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let mut numbers = rest.split(' ').filter_map(|number| number.parse::<u64>().ok());
+        let Some(file) = numbers.next() else { continue };
+        match what {
+            "STARTED" => drop(sizes.insert(file, numbers.next().unwrap_or(0))),
+            "FT" => {
+                let path = usize::try_from(file).ok().and_then(|file| files.get(file));
+                let size = sizes.get(&file).copied().unwrap_or(0);
+                all.extend(path.map(|path| (path.into(), size, numbers.map(|feature| feature / 8).collect())));
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Inputs that together reach what all reach: at each step the one that adds the most edges for its bytes.
+fn cover(all: &[Reached]) -> Vec<PathBuf> {
+    let mut left: BTreeSet<u64> = all.iter().flat_map(|(.., edges)| edges.iter().copied()).collect();
+    let mut chosen = Vec::new();
+    while !left.is_empty() {
+        let worth = |(_, size, edges): &&Reached| edges.intersection(&left).count() as u64 * 1_000_000 / (size + 64);
+        let Some((path, _, edges)) = all.iter().max_by_key(worth) else { break };
+        left.retain(|edge| !edges.contains(edge));
+        chosen.push(path.clone());
+    }
+    chosen
 }
 
 #[cfg(test)]
@@ -198,5 +250,14 @@ mod tests {
         if let Some(why) = missing() {
             assert!(why.contains("apt-get install") || why.contains("x86-64 Linux"), "{why}");
         }
+    }
+
+    #[test]
+    fn few_small_inputs_that_reach_every_edge_are_kept() {
+        let control = "4\n1\na\nb\nc\nd\nSTARTED 0 100\nFT 0 8 16 24\nCOV 0 1 2 3\nSTARTED 1 5\nFT 1 8 17\n\
+                       STARTED 2 5\nFT 2 25 40\nSTARTED 3 9\nFT 3 40\n";
+        let all = reached(control);
+        assert_eq!(all[1], ("b".into(), 5, [1, 2].into()));
+        assert_eq!(cover(&all), [PathBuf::from("c"), "b".into()]);
     }
 }

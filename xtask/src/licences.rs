@@ -4,7 +4,7 @@ use crate::Result;
 use crate::shell::{cargo, command, output};
 
 /// The licences that rig's dependencies may have.
-const ALLOWED: [&str; 9] = [
+pub const ALLOWED: [&str; 9] = [
     "MIT",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",

@@ -13,6 +13,7 @@ mod headers;
 mod instructions;
 mod licences;
 mod llvm;
+mod lock;
 mod metal;
 mod metal_protocols;
 mod model;
@@ -23,6 +24,7 @@ mod shell;
 mod sources;
 mod test;
 mod tidy;
+mod unsafes;
 
 use std::process::ExitCode;
 
@@ -108,6 +110,12 @@ enum Task {
     Pages,
     /// Whether software Metal's protocols are objc2-metal's.
     MetalProtocols,
+    /// Writes in docs/soundness.md how much unsafe code each crate has.
+    Unsafe {
+        /// Writes nothing, and fails where the page is not current.
+        #[arg(long)]
+        check: bool,
+    },
     /// What the compiler does not look at: sizes, tags, banned calls, links, and which crate depends on which.
     Tidy,
     /// Everything that continuous integration runs.
@@ -135,6 +143,7 @@ fn main() -> ExitCode {
         Task::Pages => pages::run(),
         Task::MetalProtocols => metal_protocols::run(),
         Task::Tidy => tidy::run(),
+        Task::Unsafe { check } => unsafes::run(check),
         Task::Ci { skip } => ci::run(&skip),
     };
     match answer {

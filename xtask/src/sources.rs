@@ -14,6 +14,21 @@ pub struct Source {
     pub text: String,
 }
 
+impl Source {
+    /// The number of the line from which a Rust file is tests: 0 where all of it is, or where it stands beside the libraries.
+    pub fn tests_from(&self) -> usize {
+        let folders = ["/tests/", "/benches/", "/examples/", "/kernels/"];
+        let ends = ["tests.rs", "_test.rs"];
+        if folders.iter().any(|folder| self.path.contains(folder)) || ends.iter().any(|end| self.path.ends_with(end)) {
+            return 0;
+        }
+        let lines = self.text.lines().zip(self.text.lines().skip(1));
+        let tests =
+            |(before, line): &(&str, &str)| *before == "#[cfg(test)]" && line.contains("mod ") && line.ends_with('{');
+        (1..).zip(lines).find(|(_, pair)| tests(pair)).map_or(usize::MAX, |(number, _)| number)
+    }
+}
+
 /// Every text file, by path.
 pub fn all() -> Result<Vec<Source>> {
     let root = shell::root();

@@ -11,13 +11,15 @@ const TAGS: [&str; 5] = ["SAFETY", "PANIC", "INVARIANT", "TIMEOUT", "ORDERING"];
 
 /// What may not stand in a Rust file, and what to write in its place. Each is put together from two halves, or this file
 /// would hold it.
-const BANNED: [([&str; 2], &str); 6] = [
+const BANNED: [([&str; 2], &str); 8] = [
     (["dbg", "!("], "take it out"),
     (["todo", "!("], "return an error, or write a TODO with a code"),
     (["unimplemented", "!("], "return an error, or write a TODO with a code"),
     (["FIX", "ME"], "mend it, or write a TODO with a code"),
     (["XX", "X"], "mend it, or write a TODO with a code"),
     (["static", " mut "], "use an atomic or a lock"),
+    (["#![al", "low("], "expect it, on one item, with a reason"),
+    (["cfg_attr(test, al", "low("], "expect it, on one item, with a reason"),
 ];
 
 /// What may not stand in any file: it means something on one machine alone.
@@ -37,6 +39,11 @@ const LOCAL: [([&str; 2], &str); 9] = [
 /// orders threads fails on a busy machine.
 const SLEEP: [&str; 2] = ["thread::", "sleep("];
 
+/// What a library does not write: what goes to standard output or error is the program's to say.
+const PRINTS: [[&str; 2]; 4] = [["print", "!("], ["println", "!("], ["eprint", "!("], ["eprintln", "!("]];
+/// The crates whose sources may: programs, the suite that is tests, and the models, which say what is wrong and end the process.
+const PRINTERS: [&str; 4] = ["crates/cli/", "crates/conformance/", "crates/metal-model/", "crates/nccl-model/"];
+
 /// Holds one file to the rules of its kind.
 pub fn check(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -47,6 +54,7 @@ pub fn check(source: &Source) -> Vec<Finding> {
     if is_rust {
         whole(source, &mut findings);
     }
+    let may_print = prints_from(source);
     let mut before = "";
     for (number, line) in (1..).zip(source.text.lines()) {
         let mut find = |what: String| findings.push(format!("{}:{number}: {what}", source.path));
@@ -54,6 +62,9 @@ pub fn check(source: &Source) -> Vec<Finding> {
         if is_rust {
             banned(&BANNED, line).for_each(&mut find);
             tag(line).into_iter().for_each(&mut find);
+            if number < may_print && PRINTS.iter().any(|halves| prints(line, &halves.concat())) {
+                find("a library prints nothing: answer an error, or a value that the program shows".to_owned());
+            }
             if is_sleep(line) && !before.contains("TIMEOUT:") {
                 find(
                     "say in a TIMEOUT: above why it sleeps so long; to order threads, step the model device".to_owned(),
@@ -82,6 +93,20 @@ fn banned<'a>(table: &'a [([&str; 2], &str)], line: &'a str) -> impl Iterator<It
         let what = halves.concat();
         line.contains(&what).then(|| format!("{}: {instead}", what.trim()))
     })
+}
+
+/// The first line of a file that may print: the first one of a program's or of tests.
+fn prints_from(source: &Source) -> usize {
+    let of_library = source.path.starts_with("crates/") && source.path.contains("/src/");
+    let may = PRINTERS.iter().any(|printer| source.path.starts_with(printer));
+    if of_library && !may { source.tests_from() } else { 0 }
+}
+
+/// Whether a line calls this macro.
+fn prints(line: &str, call: &str) -> bool {
+    let code = line.split("//").next().unwrap_or(line);
+    code.match_indices(call)
+        .any(|(at, _)| !code[..at].ends_with(|before: char| before.is_alphanumeric() || before == '_'))
 }
 
 /// Whether a line sleeps for a time that has no name.
@@ -145,6 +170,16 @@ mod tests {
         }
         for (halves, _) in LOCAL {
             assert_eq!(check("a.toml", &format!("x = \"{}\"", halves.concat())).len(), 1, "{halves:?}");
+        }
+    }
+
+    #[test]
+    fn a_library_prints_nothing_but_in_its_tests() {
+        let call = PRINTS[1].concat();
+        let text = format!("//!\n{call});\n// {call});\n#[cfg(test)]\nmod tests {{\n    {call});\n}}\n");
+        assert_eq!(check("crates/rig/src/a.rs", &text).len(), 1);
+        for path in ["crates/rig/tests/a.rs", "crates/cli/src/a.rs", "crates/rig/src/tests.rs", "xtask/src/a.rs"] {
+            assert!(check(path, &text).is_empty(), "{path}");
         }
     }
 
