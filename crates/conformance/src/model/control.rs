@@ -270,6 +270,17 @@ impl ModelDevice {
         self.with(|device| device.script.faults.push((call, reason.into())));
     }
 
+    /// After so many calls of any kind, counted from the opening, the next call that can fail faults or panics: for a test
+    /// that fails at each call in turn.
+    pub fn fault_after(&self, calls: u64, panics: bool) {
+        self.with(|device| device.script.last_good = Some((calls, panics)));
+    }
+
+    /// Whether what [`fault_after`](ModelDevice::fault_after) asked for is still to come.
+    pub fn is_to_fault(&self) -> bool {
+        self.with(|device| device.script.last_good.is_some())
+    }
+
     /// The next submit fails with this reason.
     pub fn fail_next_submit(&self, reason: &str) {
         self.fault_in(Call::Submit, reason);

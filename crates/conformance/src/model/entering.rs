@@ -99,6 +99,16 @@ impl ModelDriver {
     pub(super) fn script(&self, call: Call) -> Result<(), Fault> {
         let mut state = self.lock();
         let device = &mut state.devices[self.id];
+        if let Some((good, panics)) = device.script.last_good
+            && device.calls.total() > good
+        {
+            device.script.last_good = None;
+            if panics {
+                device.script.panics.insert(0, call);
+            } else {
+                device.script.faults.insert(0, (call, format!("call {} faulted, in {call:?}", good + 1)));
+            }
+        }
         if let Some(at) = device.script.panics.iter().position(|of| *of == call) {
             device.script.panics.remove(at);
             device.cause = true;

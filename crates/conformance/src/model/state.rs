@@ -115,6 +115,8 @@ pub(crate) struct Script {
     pub(crate) refuse: VecDeque<String>,
     pub(crate) faults: Vec<(Call, String)>,
     pub(crate) panics: Vec<Call>,
+    /// How many calls go well before the next one fails, and whether that panics.
+    pub(crate) last_good: Option<(u64, bool)>,
     pub(crate) holds: Vec<Hold>,
     pub(crate) hooks: Vec<(Call, Arc<dyn Fn() + Send + Sync>)>,
     /// Shortages in a row, which a seed keeps below four.
@@ -362,6 +364,7 @@ impl Script {
             refuse: VecDeque::new(),
             faults: Vec::new(),
             panics: Vec::new(),
+            last_good: None,
             holds: Vec::new(),
             hooks: Vec::new(),
             in_a_row: 0,

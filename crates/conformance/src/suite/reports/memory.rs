@@ -78,7 +78,7 @@ fn borrowed<F: Fixtures>(x: &Buffer, by: &Kit<'_, F>) -> Option<Buffer> {
 /// Promises C09, C16.
 pub fn memory_is_not_used_again_while_another_device_still_writes_it<F: Fixtures>(f: &F) {
     let (one, two) = (Kit::new(f), Kit::second(f));
-    let rounds = f.spin_rounds();
+    let rounds = f.spin_rounds() / 100 + 1;
     let host = one.device.facts().host_addresses;
     for round in 0..20 {
         let x = one.words(&[round; 1 << 14]);
@@ -109,9 +109,9 @@ pub fn memory_is_not_used_again_while_another_device_still_writes_it<F: Fixtures
 /// Promises C09, C16, C18, E22.
 pub fn memory_goes_back_to_the_driver_only_after_a_peers_pending_write<F: Fixtures>(f: &F) {
     let (one, two) = (Kit::new(f), Kit::second(f));
-    let rounds = f.spin_rounds();
+    let rounds = f.spin_rounds() / 1000 + 1;
     let y = two.words(&[5; 64]);
-    for round in 0..10_u32 {
+    for round in 0..6_u32 {
         one.device.reclaim();
         one.device.set_budget(0);
         let before = one.device.allocated() + one.device.cached();
@@ -120,7 +120,7 @@ pub fn memory_goes_back_to_the_driver_only_after_a_peers_pending_write<F: Fixtur
         let x = one.words(&[round; 1 << 18]);
         let Some(borrow) = borrowed(&x, &two) else { return };
         let held = f.hold(&two.device);
-        let writes = two.spin(&borrow, if held.is_some() { 1 } else { rounds / 100 + 1 }).unwrap();
+        let writes = two.spin(&borrow, if held.is_some() { 1 } else { rounds }).unwrap();
         drop((x, borrow));
         // All that rig may give back goes to the driver now.
         one.device.reclaim();
