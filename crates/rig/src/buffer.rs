@@ -56,6 +56,11 @@ impl Buffer {
         Buffer { allocation: self.allocation.clone(), offset: self.offset, len: self.len, via }
     }
 
+    /// The same bytes, reached as `other` reaches its own of the same allocation.
+    pub(crate) fn reached_as(&self, other: &Buffer) -> Buffer {
+        self.reached_by(other.via.clone())
+    }
+
     pub(crate) fn is_borrow(&self) -> bool {
         self.via.is_some()
     }

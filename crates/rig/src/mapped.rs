@@ -154,10 +154,12 @@ enum Found {
 
 /// The region's mapping for `core`, if it has one (of this way).
 fn find(buffer: &Buffer, core: &Arc<Core>, way: Option<Way>) -> Found {
+    // The trial of a pair maps memory too, in a region that later buffers may share: it serves nobody unless bytes move.
+    let moves = peer::moves(&buffer.allocation().handle().core, core);
     let mut pool = buffer.allocation().handle().core.pool.lock();
     let Some(region) = pool.region(buffer.allocation()) else { return Found::Empty };
     let of_core = |mapped: &&Arc<Mapped>| std::ptr::eq(mapped.core.as_ptr(), Arc::as_ptr(core));
-    let mut mappings = region.mappings.iter().filter(of_core);
+    let mut mappings = region.mappings.iter().filter(of_core).filter(|mapped| moves || mapped.way != Way::Peer);
     match mappings.find(|mapped| way.is_none_or(|way| way == mapped.way)) {
         Some(mapped) => Found::Mapped(Arc::clone(mapped)),
         None => Found::Not,

@@ -41,6 +41,12 @@ pub(crate) fn check(home: &Arc<Handle>, device: &Device) -> Result<Verdict> {
     Ok(verdict)
 }
 
+/// Whether bytes are known to move between the memory of `home` and `device`. Never tries.
+pub(crate) fn moves(home: &Arc<Core>, device: &Core) -> bool {
+    let peers = device.peers.lock();
+    peers.iter().any(|peer| std::ptr::eq(peer.home.as_ptr(), Arc::as_ptr(home)) && peer.verdict.is_ok())
+}
+
 /// Moves bytes from `home` to `device` and back, by a mapping of a buffer of `home`.
 fn probe(home: &Device, device: &Device) -> Result<Verdict> {
     let (there, here) = (home.buffer(PROBE_BYTES)?, device.buffer(PROBE_BYTES)?);

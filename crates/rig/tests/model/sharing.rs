@@ -364,6 +364,58 @@ fn peers_between_which_bytes_get_lost_are_refused_and_copies_go_another_way() {
     }
 }
 
+/// Promise C09.
+#[test]
+fn a_mapping_that_only_the_trial_of_a_pair_made_serves_no_later_buffer() {
+    // With lines this wide the trial's buffer shares its region with any small one.
+    let options = Options::default().peers_lose_reads().alignment(4096).pace(Pace::AtOnce);
+    let (a, b) = two("TRIAL", options);
+    let (x, y) = (a.device.buffer(4096).unwrap(), b.device.buffer(4096).unwrap());
+    x.memset(5).unwrap();
+    for _ in 0..2 {
+        x.borrow(&b.device).unwrap_err();
+        assert_eq!(x.copy_to(&y).unwrap().path, CopyPath::Host);
+        assert!(y.read(|bytes: &[u8]| bytes.iter().all(|b| *b == 5)).unwrap());
+    }
+    a.model.assert_clean();
+}
+
+/// Promises C06, C09.
+#[test]
+fn ranges_that_overlap_are_copied_where_one_is_a_borrow_and_the_host_addresses_neither() {
+    let (a, b) = two("ACROSS", Options::default().peers().no_host_addresses().pace(Pace::AtOnce));
+    let x = a.device.buffer(8).unwrap();
+    x.copy_from_slice(&[1_u8, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+    let borrowed = x.borrow(&b.device).unwrap();
+    let copied = x.view(0..6).unwrap().copy_to(&borrowed.view(2..8).unwrap()).unwrap();
+    assert_eq!(copied.path, CopyPath::Staging);
+    assert_eq!(x.read(|bytes: &[u8]| bytes.to_vec()).unwrap(), [1, 2, 1, 2, 3, 4, 5, 6]);
+    a.model.assert_clean();
+}
+
+/// Promises C02, C31, E27.
+#[test]
+fn a_closed_devices_memory_that_a_lost_borrower_may_use_comes_back_once_that_one_is_stopped() {
+    let a = Bench::with("CLOSED-HOME", Options::default().pace(Pace::AtOnce));
+    let mut b = Bench::with("LOST-BORROWER", Options::default().maps_host());
+    let x = a.device.buffer(1 << 16).unwrap();
+    let borrowed = x.borrow(&b.device).unwrap();
+    let point = b.iota(&borrowed, 1).unwrap();
+    // Closed and done with, but for the memory that the program still holds.
+    a.device.close();
+    b.control.fault("burned");
+    lost(point.wait());
+    let (model, control) = (a.model.clone(), a.control.clone());
+    drop((x, borrowed, a));
+    assert!(control.is_stopped() && !control.is_dropped() && control.regions() == 1, "the borrower may still use it");
+    b.device.close();
+    while !control.is_dropped() {
+        std::thread::yield_now();
+    }
+    model.assert_empty();
+    b.model.assert_clean();
+}
+
 /// Promises C09, C17, E14.
 #[test]
 fn a_mapping_that_finds_no_memory_makes_rounds_and_one_that_cannot_be_says_why() {
