@@ -199,6 +199,11 @@ impl Pool {
         }
     }
 
+    /// Whether all memory but that of buffers is back with the driver.
+    pub(crate) fn is_back(&self) -> bool {
+        self.cached == 0 && self.pending.is_empty() && self.unwrapped.is_empty()
+    }
+
     /// The class of a small buffer; `None` for one with a region of its own.
     fn class(&self, len: usize) -> Option<usize> {
         let granules = len.div_ceil(self.granule).next_power_of_two();

@@ -73,9 +73,12 @@ fn wait_for(core: &Core, stamp: Stamp) -> Result<()> {
         }
         if let Some(producer) = core.waits_for(stamp.value) {
             // Its failure is this value's too, and is seen above.
-            let _ = wait(producer);
-            thread::yield_now();
-            continue;
+            if wait(producer).is_ok() {
+                thread::yield_now();
+                continue;
+            }
+            // Or that of a value before, behind which this one stands until the lost device is stopped: a wait for that is a
+            // wait as any other.
         }
         if let Err(error) = patience.pass(stamp) {
             return lost_or(stamp, error);

@@ -125,11 +125,12 @@ impl Core {
         }
     }
 
-    /// Whether nothing is left to do for the device until somebody drops a buffer of it.
+    /// Whether nothing is left to do for the device until somebody drops a buffer of it. What a device that is lost may still
+    /// use, or maps and cannot free yet, comes back once that one is stopped.
     fn is_settled(&self) -> bool {
         self.finished.load(Ordering::Acquire)
             && !self.has_dropped()
             && self.retired.lock().is_empty()
-            && self.pool.lock().unwrapped.is_empty()
+            && self.pool.lock().is_back()
     }
 }

@@ -182,8 +182,7 @@ impl Core {
             }
         }
         self.give_wrapped_back();
-        let pool = self.pool.lock();
-        pool.cached == 0 && pool.pending.is_empty() && pool.unwrapped.is_empty()
+        self.pool.lock().is_back()
     }
 
     /// Frees a region that no work uses, its mappings first, and gives its origin. Gives the region back if a driver may not

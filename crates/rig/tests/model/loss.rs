@@ -37,6 +37,43 @@ fn a_fault_loses_the_device_once_with_the_first_reason() {
     a.model.assert_clean();
 }
 
+/// Promise C20.
+#[test]
+fn copies_and_memsets_of_nothing_are_lost_too() {
+    let a = Bench::new("A");
+    let (x, y) = (a.device.buffer(0).unwrap(), a.buffer());
+    x.memset(1).unwrap();
+    x.copy_to(&y.view(3..3).unwrap()).unwrap();
+    a.device.close();
+    lost(x.memset(1));
+    lost(x.copy_to(&y.view(3..3).unwrap()));
+    a.model.assert_clean();
+}
+
+/// Promises C15, C32.
+#[test]
+fn a_wait_behind_work_that_a_loss_holds_up_sleeps_until_the_lost_device_is_stopped() {
+    let (model, [mut a, mut b, _c]) = chain("BEHIND");
+    let (x, y, z) = (a.buffer(), b.buffer(), b.buffer());
+    let first = a.iota(&x, 1).unwrap();
+    b.iota.after(&[first]);
+    let second = b.iota(&y, 1).unwrap();
+    let beside = b.iota(&z, 1).unwrap();
+    a.control.fault("A burned");
+    lost(second.wait());
+    let before = b.control.calls().sleep;
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| beside.wait());
+        // In its own driver's sleep, and not looking again and again at what has failed.
+        b.control.wait_calls(Call::Sleep, before + 1);
+        a.device.close();
+        model.complete_all();
+        waiter.join().unwrap().unwrap();
+    });
+    lost(second.wait());
+    model.assert_clean();
+}
+
 /// Promise C15.
 #[test]
 fn reached_alone_never_loses_a_device() {
