@@ -18,6 +18,7 @@ mod metal;
 mod metal_protocols;
 mod model;
 mod pages;
+mod peers;
 mod promises;
 mod sanitize;
 mod shell;
@@ -54,6 +55,12 @@ enum Task {
     Bench {
         /// Benches to run: a part of their names. All where there is none.
         names: Vec<String>,
+        /// In their place, rig beside wgpu on lavapipe, OpenCL on PoCL, and rayon: a table, which docs/performance.md gets.
+        #[arg(long, conflicts_with = "names")]
+        peers: bool,
+        /// With few and short rounds, to see that all runs: writes nothing.
+        #[arg(long, requires = "peers")]
+        quick: bool,
     },
     /// The core under randomised scheduling (shuttle).
     #[command(alias = "loom", alias = "shuttle")]
@@ -130,7 +137,8 @@ fn main() -> ExitCode {
     let answer = match Arguments::parse().task {
         Task::Check => check::run(),
         Task::Test { arguments } => test::run(&arguments),
-        Task::Bench { names } => bench::run(&names),
+        Task::Bench { peers: true, quick, .. } => peers::run(quick),
+        Task::Bench { names, .. } => bench::run(&names),
         Task::Model { arguments } => model::run(&arguments),
         Task::Sanitize { sanitizer, arguments } => sanitize::run(sanitizer, &arguments),
         Task::Apple => apple::run(),

@@ -9,11 +9,13 @@ use crate::tidy::Finding;
 
 /// What each crate that is no driver may depend on within the workspace. The model of a vendor's hardware depends on
 /// nothing of rig, and is a dependency of that vendor's driver alone.
-const ARROWS: [(&str, &[&str]); 7] = [
+const ARROWS: [(&str, &[&str]); 8] = [
     ("rig-edge", &[]),
     ("rig-gpu", &["rig-edge"]),
     ("rig-conformance", &["rig-gpu", "rig-edge"]),
     ("xtask", &[]),
+    // What stands beside rig in a bench: a program, in a workspace of its own.
+    ("rig-peers", &["rig-gpu", "rig-host"]),
     // What fuzzing tries reads what its parser reads: nothing of rig's core.
     ("rig-fuzz", &[DRIVERS, "rig-amd-model", "rig-metal-model"]),
     // Collectives between GPUs: fills of one vendor's driver, as a program makes them.
