@@ -10,6 +10,15 @@ use crate::error::invalid;
 use crate::{Device, Error, Result, open};
 
 /// A device that may open: an [`Opener`] of some driver.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let candidate = rig::Candidate::new(rig_host::cores());
+/// assert_eq!(candidate.name(), "CORES");
+/// let device = candidate.open()?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Candidate {
     name: String,
     open: Box<dyn FnOnce() -> Result<Device>>,
@@ -17,11 +26,25 @@ pub struct Candidate {
 
 impl Candidate {
     /// What `opener` opens. Nothing is opened yet.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// let candidate = rig::Candidate::new(rig_host::memory());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new<O: Opener + 'static>(opener: O) -> Candidate {
         Candidate { name: opener.name(), open: Box::new(move || open(opener)) }
     }
 
     /// The name that the device would have.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// assert_eq!(rig::Candidate::new(rig_host::memory()).name(), "MEMORY");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -31,6 +54,15 @@ impl Candidate {
     /// # Errors
     ///
     /// Those of [`open`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// let device = rig::Candidate::new(rig_host::memory()).open()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn open(self) -> Result<Device> {
         (self.open)()
     }

@@ -21,6 +21,17 @@ use crate::{Copied, Device, HostPages, NotWrapped, Result};
 ///
 /// Clones and views are further handles to the same memory. Dropping a buffer never waits: its memory comes back once no
 /// work uses it and no other handle is left.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// let buffer = device.buffer(4 * 3)?;
+/// buffer.copy_from_slice(&[1_u32, 2, 3])?;
+/// let same = buffer.clone();
+/// assert_eq!(same.read(|values: &[u32]| values[2])?, 3);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Buffer {
     allocation: AllocationRef,
@@ -122,16 +133,40 @@ impl Buffer {
     }
 
     /// The bytes.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// assert_eq!(device.buffer(13)?.len(), 13);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn len(&self) -> usize {
         self.len
     }
 
     /// Whether the buffer has no bytes.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// assert!(device.buffer(0)?.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The device that reaches the memory by this handle: the one whose memory it is, or the one that borrows it.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// assert_eq!(device.buffer(64)?.device(), device);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn device(&self) -> Device {
         Device { handle: Arc::clone(self.handle()) }
     }
@@ -142,6 +177,20 @@ impl Buffer {
     /// # Errors
     ///
     /// Invalid if the range is not inside the buffer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let buffer = device.buffer(64)?;
+    /// buffer.memset(0)?;
+    /// buffer.view(8..16)?.memset(1)?;
+    /// assert_eq!(buffer.read(|bytes: &[u8]| bytes.iter().filter(|&&byte| byte == 1).count())?, 8);
+    /// assert!(buffer.view(60..65).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn view(&self, range: Range<usize>) -> Result<Buffer> {
         if range.start > range.end || range.end > self.len {
             return invalid!(
@@ -168,6 +217,20 @@ impl Buffer {
     ///
     /// Refused with the reasons where no driver can do it: [`copy_to`](Buffer::copy_to) then serves. OutOfMemory; Lost if
     /// either device is; Invalid inside a fill or a kernel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let memory = rig::open(rig_host::memory())?;
+    /// let buffer = device.buffer(64)?;
+    /// let there = buffer.borrow(&memory)?;
+    /// there.memset(7)?;
+    /// assert_eq!(buffer.read(|bytes: &[u8]| bytes[0])?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn borrow(&self, device: &Device) -> Result<Buffer> {
         mapped::borrow(self, device)
     }
@@ -181,6 +244,19 @@ impl Buffer {
     ///
     /// With the memory, unharmed: Refused with the reason where the device cannot work in it (a buffer and
     /// [`copy_from_slice`](Buffer::copy_from_slice) then serve); OutOfMemory; Lost; Invalid inside a fill or a kernel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// use rig::{Buffer, HostMemory};
+    /// let memory = HostMemory::from_slice(&[1_u32, 2, 3])?;
+    /// let buffer = Buffer::from_host(&device, memory)?;
+    /// assert_eq!(buffer.read(|values: &[u32]| values[1])?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from_host<M: HostPages>(device: &Device, memory: M) -> std::result::Result<Buffer, NotWrapped<M>> {
         host::wrap(device, memory)
     }
@@ -196,6 +272,23 @@ impl Buffer {
     ///
     /// From this call until `release` is called: the pages that hold `pages` stay allocated and writable, its bytes are
     /// initialised, nobody reads or writes them but through the buffer, and they are wrapped by no other call.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// use std::ptr::NonNull;
+    /// // Memory that lives as long as the program, from the start of a page on.
+    /// let mut memory = rig::HostMemory::zeroed(4096)?;
+    /// let pages = NonNull::from(&mut *memory);
+    /// // SAFETY: the memory is forgotten, so it stays, and nobody else touches it.
+    /// let buffer = unsafe { rig::Buffer::from_host_raw(&device, pages, || println!("nobody uses it any more"))? };
+    /// std::mem::forget(memory);
+    /// buffer.memset(1)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[expect(unsafe_code, reason = "the caller owes what no owner promises")]
     pub unsafe fn from_host_raw(
         device: &Device,
@@ -207,6 +300,16 @@ impl Buffer {
 
     /// Keeps the memory from being written in place by [`consume`](Buffer::consume), for as long as the claim lives. It keeps
     /// the memory itself too, and orders nothing.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let buffer = device.buffer(64)?;
+    /// let _claim = buffer.claim();
+    /// assert!(buffer.consume().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn claim(&self) -> Claim {
         Claim { _allocation: self.allocation.clone() }
     }
@@ -216,6 +319,18 @@ impl Buffer {
     ///
     /// Work that was submitted over it may still run: later work orders after it as ever. A submit borrows its buffers, so
     /// none of them is given away meanwhile.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let buffer = device.buffer(64)?;
+    /// match buffer.consume() {
+    ///     Ok(mine) => mine.memset(0)?,
+    ///     Err(shared) => println!("{} bytes are seen by others too", shared.len()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn consume(self) -> std::result::Result<Buffer, Buffer> {
         if self.allocation.is_only() { Ok(self) } else { Err(self) }
     }
@@ -232,6 +347,21 @@ impl Buffer {
     ///
     /// Refused with the driver's reason; Invalid for a borrow, for wrapped host memory, for a small buffer, which shares a
     /// region with others, and inside a fill or a kernel; Lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let buffer = device.buffer(1 << 20)?;
+    /// match buffer.dma("0000:41:00.0") {
+    ///     Ok(rig::Dma::Bus(ranges)) => println!("{} ranges of bus addresses", ranges.len()),
+    ///     Ok(_) => println!("a dma-buf"),
+    ///     Err(why) => println!("{why}"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn dma(&self, function: &str) -> Result<Dma> {
         mapped::dma(self, function)
     }
@@ -243,6 +373,18 @@ impl Buffer {
     ///
     /// Invalid if the buffer is no whole number of `T`s or not aligned for them, if this thread would have to wait inside
     /// another closure, or inside a fill or a kernel; Lost where the work to wait for failed: then `f` does not run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let buffer = device.buffer(4 * 3)?;
+    /// buffer.copy_from_slice(&[1_u32, 2, 3])?;
+    /// assert_eq!(buffer.read(|values: &[u32]| values.iter().sum::<u32>())?, 6);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read<T: Pod, R>(&self, f: impl FnOnce(&[T]) -> R) -> Result<R> {
         let count = self.count_of::<T>()?;
         let held = self.hold(Access::Read, false)?;
@@ -274,6 +416,17 @@ impl Buffer {
     /// # Errors
     ///
     /// As [`read`](Buffer::read).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let buffer = device.buffer(4 * 3)?;
+    /// buffer.write(|values: &mut [u32]| values.fill(5))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn write<T: Pod, R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let count = self.count_of::<T>()?;
         let held = self.hold(Access::Write, false)?;
@@ -302,6 +455,18 @@ impl Buffer {
     ///
     /// Invalid if the lengths differ, and otherwise as [`write`](Buffer::write). Memory whose last write failed is whole
     /// again after this, if the buffer is all of its allocation.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let buffer = device.buffer(12)?;
+    /// buffer.copy_from_slice(&[1.0_f32, 2.0, 3.0])?;
+    /// assert!(buffer.copy_from_slice(&[1.0_f32]).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn copy_from_slice<T: Pod>(&self, from: &[T]) -> Result<()> {
         let bytes: &[u8] = bytemuck::cast_slice(from);
         if bytes.len() != self.len {
@@ -322,6 +487,20 @@ impl Buffer {
     /// # Errors
     ///
     /// Invalid if the lengths differ, and otherwise as [`read`](Buffer::read).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let buffer = device.buffer(4)?;
+    /// buffer.memset(3)?;
+    /// let mut bytes = [0_u8; 4];
+    /// buffer.copy_to_slice(&mut bytes)?;
+    /// assert_eq!(bytes, [3; 4]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn copy_to_slice<T: Pod>(&self, to: &mut [T]) -> Result<()> {
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(to);
         if bytes.len() != self.len {
@@ -341,6 +520,20 @@ impl Buffer {
     ///
     /// Invalid if the lengths differ, or as [`read`](Buffer::read) and [`write`](Buffer::write); OutOfMemory for a staging
     /// copy; Lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let memory = rig::open(rig_host::memory())?;
+    /// let (here, there) = (device.buffer(64)?, memory.buffer(64)?);
+    /// here.memset(9)?;
+    /// here.copy_to(&there)?;
+    /// assert_eq!(there.read(|bytes: &[u8]| bytes[63])?, 9);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn copy_to(&self, to: &Buffer) -> Result<Copied> {
         copy::copy(self, to)
     }
@@ -350,6 +543,17 @@ impl Buffer {
     /// # Errors
     ///
     /// As [`write`](Buffer::write).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let buffer = device.buffer(64)?;
+    /// buffer.memset(255)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn memset(&self, byte: u8) -> Result<()> {
         copy::memset(self, byte)
     }
@@ -394,6 +598,18 @@ impl Buffer {
 }
 
 /// Keeps memory from being given away for writing in place: see [`Buffer::claim`].
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// let buffer = device.buffer(64)?;
+/// let claim = buffer.claim();
+/// let buffer = buffer.consume().expect_err("it is claimed");
+/// drop(claim);
+/// assert!(buffer.consume().is_ok());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Claim {
     _allocation: AllocationRef,
 }

@@ -22,6 +22,18 @@ use crate::{Buffer, Device, Point, Result};
 const STAGE_BYTES: usize = 32 << 20;
 
 /// How a copy went.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// let (a, b) = (device.buffer(64)?, device.buffer(64)?);
+/// match a.copy_to(&b)?.path {
+///     rig::CopyPath::Nothing => println!("they are the same bytes, or none"),
+///     path => println!("by way of {path:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CopyPath {
@@ -38,6 +50,18 @@ pub enum CopyPath {
 }
 
 /// What came of [`Buffer::copy_to`].
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// let (a, b) = (device.buffer(64)?, device.buffer(64)?);
+/// let copied = a.copy_to(&b)?;
+/// if let Some(point) = copied.point {
+///     point.wait()?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Copied {
     /// How it went.

@@ -24,6 +24,19 @@ use crate::{Buffer, Builder, Error, Image, Result};
 ///
 /// A `Device` is a handle: clones are further handles to the same device. The device lives until [`close`](Device::close),
 /// a loss, or until the last handle, buffer, image and submission of it is dropped. Every call may come from any thread.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let device = rig::open(rig_host::cores())?;
+/// let other = device.clone();
+/// assert_eq!(device, other);
+/// let buffer = device.buffer(1 << 20)?;
+/// drop((device, other));
+/// // The buffer keeps the device open.
+/// buffer.memset(1)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Device {
     pub(crate) handle: Arc<Handle>,
@@ -47,6 +60,16 @@ impl Drop for Handle {
 /// # Errors
 ///
 /// Refused with the driver's reason where the device cannot be opened; Invalid from inside a fill or a kernel.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let device = rig::open(rig_host::cores())?;
+/// assert_eq!(device.name(), "CORES");
+/// # Ok(())
+/// # }
+/// ```
 pub fn open<O: Opener>(opener: O) -> Result<Device> {
     let name = opener.name();
     if rig_edge::callback::inside() {
@@ -97,11 +120,27 @@ pub fn open<O: Opener>(opener: O) -> Result<Device> {
 
 impl Device {
     /// The device's name, such as `CORES`.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// assert_eq!(device.name(), "CORES");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(&self) -> &str {
         &self.handle.core.name
     }
 
     /// What the driver says of the device. The same for as long as the device lives, also once it is lost.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// println!("{} with {} queues", device.facts().arch, device.facts().queues.len());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn facts(&self) -> &Facts {
         &self.handle.core.facts
     }
@@ -118,6 +157,17 @@ impl Device {
     /// # Errors
     ///
     /// OutOfMemory after every round of reclamation; Lost; Invalid inside a fill or a kernel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let buffer = device.buffer(4 * 1000)?;
+    /// buffer.write(|values: &mut [u32]| values.fill(7))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn buffer(&self, len: usize) -> Result<Buffer> {
         self.buffer_in(Memory::Device, len)
     }
@@ -127,6 +177,17 @@ impl Device {
     /// # Errors
     ///
     /// As [`buffer`](Device::buffer).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let pinned = device.buffer_in(rig::Memory::Pinned, 1 << 20)?;
+    /// assert_eq!(pinned.len(), 1 << 20);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn buffer_in(&self, memory: Memory, len: usize) -> Result<Buffer> {
         Ok(Buffer::new(crate::memory::allocate(&self.handle, memory, len)?))
     }
@@ -136,11 +197,33 @@ impl Device {
     /// # Errors
     ///
     /// Refused with the driver's reason; OutOfMemory; Lost; Invalid inside a fill or a kernel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let kernels = rig_host::Kernels::new().group("nothing", 0, |_, _| {});
+    /// let image = device.load(&kernels.image())?;
+    /// assert_eq!(image.function("nothing")?.name(), "nothing");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn load(&self, image: &[u8]) -> Result<Image> {
         Image::load(self, image)
     }
 
     /// Begins a submission.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// // Slot 0 is copied to slot 1, and then cleared.
+    /// let step = device.submission().copy(0, 1).memset(0, 0).make()?;
+    /// assert_eq!(step.slots(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn submission(&self) -> Builder {
         Builder::new(self)
     }
@@ -151,12 +234,31 @@ impl Device {
     /// [`buffer`](Device::buffer)) fit the budget, whatever was allocated and dropped before: nothing is lost between
     /// buffers, and the cache makes room. So nine tenths of the budget in buffers of more than 4 KiB can always be had.
     /// Memory of dropped buffers counts until their work is done, which an allocation waits for.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// println!("{} MiB at most", device.budget() >> 20);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn budget(&self) -> u64 {
         self.handle.core.pool.lock().budget
     }
 
     /// Sets the budget in bytes. What is held already stays; new memory is found only under the budget, and a lower one
     /// first gives the cache back.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// device.set_budget(1 << 20);
+    /// assert!(matches!(device.buffer(2 << 20), Err(rig::Error::OutOfMemory { .. })));
+    /// device.set_budget(4 << 20);
+    /// device.buffer(2 << 20)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set_budget(&self, bytes: u64) {
         let core = &self.handle.core;
         let over = {
@@ -171,11 +273,31 @@ impl Device {
     }
 
     /// The bytes in use by buffers, images' code and dropped buffers whose work still runs, rounded as rig rounds them.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let buffer = device.buffer(1 << 20)?;
+    /// assert_eq!(device.allocated(), 1 << 20);
+    /// drop(buffer);
+    /// assert_eq!(device.allocated(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn allocated(&self) -> u64 {
         self.settled_pool(|pool| pool.live)
     }
 
     /// The bytes that rig keeps for later buffers.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// drop(device.buffer(1 << 20)?);
+    /// assert_eq!(device.cached(), 1 << 20);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn cached(&self) -> u64 {
         self.settled_pool(|pool| pool.cached)
     }
@@ -183,6 +305,18 @@ impl Device {
     /// Takes back now what work has completed with: dropped buffers, wrapped host memory, and what submissions keep, whose
     /// drops it runs. Waits for no work. Other calls do so by themselves where they need memory; call it to have owners and
     /// kept objects dropped early. Inside a fill or a kernel it does nothing.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let memory = rig::HostMemory::zeroed(1 << 16)?;
+    /// let wrapped = rig::Buffer::from_host(&device, memory)?;
+    /// drop(wrapped);
+    /// // The owner of the memory is dropped here, and not at some later call.
+    /// device.reclaim();
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reclaim(&self) {
         if !rig_edge::callback::inside() {
             self.handle.core.take_back(true);
@@ -198,6 +332,16 @@ impl Device {
     /// Closes the device: later calls answer Lost, also those of its buffers, and its points that are not reached by now
     /// are Lost. Waits for no work: committed work may still run, work that was never committed never does, and memory
     /// comes back once its work can no longer run. Closing twice is closing once.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let buffer = device.buffer(64)?;
+    /// device.close();
+    /// assert!(matches!(buffer.memset(0), Err(rig::Error::Lost { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn close(&self) {
         self.handle.core.close("it was closed");
     }
@@ -207,6 +351,15 @@ impl Device {
     /// are not reached by now are Lost once this returns, and so is what waited for them. Waits for no work: what is committed
     /// may still run. A device that is lost or closed keeps its first reason. Inside a fill or a kernel it does nothing: return
     /// an error there.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// device.lose("its results are not to be trusted");
+    /// assert_eq!(device.lost().as_deref(), Some("its results are not to be trusted"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lose(&self, why: &str) {
         if !rig_edge::callback::inside() {
             self.handle.core.lose(rig_edge::Fault::here(why));
@@ -214,12 +367,31 @@ impl Device {
     }
 
     /// Why the device is lost or closed; `None` while it is open.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// assert!(device.lost().is_none());
+    /// device.close();
+    /// assert!(device.lost().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn lost(&self) -> Option<Arc<str>> {
         self.handle.core.why_lost()
     }
 
     /// The device's record of the driver `D`'s own, for compiled code and for what goes beyond rig; `None` if the device's
     /// driver is another, or has no record. The same for as long as the device lives, also once it is lost.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// // The host's devices have no record.
+    /// assert!(device.capability::<rig_host::Host>().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn capability<D: Driver>(&self) -> Option<&D::Capability> {
         self.handle.core.driver.as_any().downcast_ref::<D>()?.capability()
     }

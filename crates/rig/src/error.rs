@@ -8,6 +8,18 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why a call did not do what it was asked.
 ///
 /// Whatever the kind, nothing is leaked or left locked, and the message says what to do.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// match device.buffer(usize::MAX) {
+///     Err(rig::Error::OutOfMemory { bytes }) => println!("{bytes} bytes are not to be had"),
+///     Err(rig::Error::Lost { device, why }) => println!("{device} is lost: {why}"),
+///     other => println!("{other:?}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

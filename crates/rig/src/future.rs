@@ -81,6 +81,16 @@ impl Drop for Seat {
 /// The wait for a point: made by `.await` of a [`Point`], or by [`into_future`](std::future::IntoFuture::into_future).
 ///
 /// Dropping it cancels the wait and leaves nothing behind. It may be polled by any executor, and moved between threads.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// let buffer = device.buffer(64)?;
+/// let point = device.submission().memset(0, 7).make()?.take().submit(&[&buffer])?;
+/// futures::executor::block_on(async { point.await })?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct PointFuture {
     point: Point,

@@ -46,6 +46,19 @@ pub unsafe trait HostPages: Send + 'static {
 }
 
 /// Host memory of its own pages, all zeros when made, for [`Buffer::from_host`]. A slice of bytes until then.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// use rig::{Buffer, HostMemory};
+/// let mut memory = HostMemory::zeroed(1 << 16)?;
+/// memory[0] = 1;
+/// // The device works in these very pages.
+/// let buffer = Buffer::from_host(&device, memory)?;
+/// assert_eq!(buffer.read(|bytes: &[u8]| bytes[0])?, 1);
+/// # Ok(())
+/// # }
+/// ```
 pub struct HostMemory {
     /// `None` for no bytes.
     pages: Option<MmapMut>,
@@ -58,6 +71,17 @@ impl HostMemory {
     /// # Errors
     ///
     /// OutOfMemory if the system has none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let memory = rig::HostMemory::zeroed(1000)?;
+    /// assert!(memory.len() == 1000 && memory.iter().all(|byte| *byte == 0));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn zeroed(len: usize) -> Result<HostMemory> {
         let pages = match len {
             0 => None,
@@ -72,6 +96,17 @@ impl HostMemory {
     /// # Errors
     ///
     /// OutOfMemory if the system has none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let memory = rig::HostMemory::from_slice(&[1.0_f32, 2.0])?;
+    /// assert_eq!(memory.len(), 8);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from_slice<T: Pod>(slice: &[T]) -> Result<HostMemory> {
         let bytes: &[u8] = bytemuck::cast_slice(slice);
         let mut memory = HostMemory::zeroed(bytes.len())?;
@@ -110,6 +145,19 @@ unsafe impl HostPages for HostMemory {
 }
 
 /// Memory that was not wrapped: why, and the memory itself. Turns into the error by `?`.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// use rig::{Buffer, HostMemory};
+/// device.close();
+/// let Err(not) = Buffer::from_host(&device, HostMemory::zeroed(64)?) else { panic!("it is closed") };
+/// println!("{}", not.error);
+/// // The memory is there as before.
+/// assert_eq!(not.memory.len(), 64);
+/// # Ok(())
+/// # }
+/// ```
 pub struct NotWrapped<M> {
     /// Why.
     pub error: Error,

@@ -17,6 +17,29 @@ use crate::{Buffer, Device, Error, Result};
 ///
 /// An `Image` is a handle: clones are further handles. The code stays loaded until no handle, function or submission
 /// uses it and the device has run all work that does.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # use rig::{read, write};
+/// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+/// #     let first = at.group[0] as usize * 64;
+/// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+/// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+/// #     // SAFETY: as above.
+/// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+/// #     let by: f32 = params.get(16);
+/// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+/// # });
+/// # let image = device.load(&kernels.image())?;
+/// # let add = image.function("add")?;
+/// assert_eq!(image.function("add")?.name(), "add");
+/// // An error lists the names that are there.
+/// let Err(rig::Error::Invalid(why)) = image.function("ad") else { panic!("there is no such function") };
+/// assert!(why.contains("add"), "{why}");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Image {
     inner: Arc<ImageInner>,
@@ -64,6 +87,18 @@ impl Image {
     /// # Errors
     ///
     /// Refused with the driver's reason; OutOfMemory; Lost; Invalid inside a fill or a kernel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let kernels = rig_host::Kernels::new().group("nothing", 0, |_, _| {});
+    /// rig::Image::load(&device, &kernels.image())?;
+    /// assert!(matches!(rig::Image::load(&device, b"no object"), Err(rig::Error::Refused(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn load(device: &Device, image: &[u8]) -> Result<Image> {
         let core = &device.handle.core;
         refuse_inside(core)?;
@@ -94,6 +129,29 @@ impl Image {
     ///
     /// Invalid if the image has none of that name, with the names that there are, or if it cannot be made, with the
     /// driver's reason; OutOfMemory; Lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// let add = image.function("add")?;
+    /// assert_eq!(add.params(), Some(20));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn function(&self, name: &str) -> Result<Function> {
         match self.find(name)? {
             Ok(function) => Ok(function),
@@ -108,12 +166,55 @@ impl Image {
     /// # Errors
     ///
     /// Invalid if the function cannot be made, with the driver's reason; OutOfMemory; Lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// assert!(image.resolve("add")?.is_some());
+    /// assert!(image.resolve("subtract")?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn resolve(&self, name: &str) -> Result<Option<Function>> {
         Ok(self.find(name)?.ok())
     }
 
     /// Starts making what launches of these functions need and returns, so that the driver can make several at once. The
     /// next [`function`](Image::function) or [`resolve`](Image::resolve) of each waits for it. Reports nothing.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// image.prepare(&["add"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn prepare(&self, names: &[&str]) {
         let core = &self.inner.handle.core;
         if rig_edge::callback::inside() {
@@ -129,6 +230,26 @@ impl Image {
     }
 
     /// The device that the image is loaded on.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// assert_eq!(image.device(), device);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn device(&self) -> Device {
         Device { handle: Arc::clone(&self.inner.handle) }
     }
@@ -262,6 +383,26 @@ fn store_code(device: &Device, location: Location, len: usize, bytes: &[u8]) -> 
 }
 
 /// A function of an image: what a launch runs. A handle that keeps its image loaded.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # use rig::{read, write};
+/// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+/// #     let first = at.group[0] as usize * 64;
+/// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+/// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+/// #     // SAFETY: as above.
+/// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+/// #     let by: f32 = params.get(16);
+/// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+/// # });
+/// # let image = device.load(&kernels.image())?;
+/// # let add = image.function("add")?;
+/// println!("{} takes {:?} bytes of parameters", add.name(), add.params());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Function {
     image: Image,
@@ -271,16 +412,76 @@ pub struct Function {
 
 impl Function {
     /// The function's name.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// assert_eq!(add.name(), "add");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The bytes of the function's parameters; `None` where the function does not state it.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// assert_eq!(add.params(), Some(20));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn params(&self) -> Option<usize> {
         self.entry.facts().params
     }
 
     /// The most threads that a group of it may hold; `None` where no bound is known before a launch.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// println!("a group has {:?} threads at most", add.threads());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn threads(&self) -> Option<u32> {
         self.entry.facts().threads
     }
@@ -303,6 +504,26 @@ impl Function {
     }
 
     /// The device that the function runs on.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// assert_eq!(image.device(), device);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn device(&self) -> Device {
         self.image.device()
     }

@@ -11,6 +11,19 @@ use crate::wait::wait;
 ///
 /// A point is plain data and keeps nothing alive. It may outlive its device: a value that was reached stays reached, and
 /// the others of a lost or closed device are Lost for ever.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # let buffer = device.buffer(1 << 20)?;
+/// # let mut run = device.submission().memset(0, 7).make()?.take();
+/// let point = run.submit(&[&buffer])?;
+/// let copy = point;
+/// point.wait()?;
+/// assert!(copy.reached()?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Point {
     pub(crate) slot: u32,
@@ -27,6 +40,18 @@ impl Point {
     }
 
     /// The value: one more than that of the device's submit before.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let buffer = device.buffer(1 << 20)?;
+    /// # let mut run = device.submission().memset(0, 7).make()?.take();
+    /// let first = run.submit(&[&buffer])?;
+    /// let second = run.submit(&[&buffer])?;
+    /// assert_eq!(second.value(), first.value() + 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn value(&self) -> u64 {
         self.value
     }
@@ -40,6 +65,18 @@ impl Point {
     ///
     /// Lost if the device was lost or closed before the point was reached, or if the work waited for work of a device
     /// that was; Invalid from inside a fill or a kernel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let buffer = device.buffer(1 << 20)?;
+    /// # let mut run = device.submission().memset(0, 7).make()?.take();
+    /// run.submit(&[&buffer])?.wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn wait(&self) -> Result<()> {
         wait(self.stamp())
@@ -51,6 +88,21 @@ impl Point {
     /// # Errors
     ///
     /// Lost as [`wait`](Point::wait).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let buffer = device.buffer(1 << 20)?;
+    /// # let mut run = device.submission().memset(0, 7).make()?.take();
+    /// let point = run.submit(&[&buffer])?;
+    /// while !point.reached()? {
+    ///     std::thread::yield_now();
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn reached(&self) -> Result<bool> {
         if word_shows(self.stamp()) && !timelines().any_failed() {
@@ -81,6 +133,19 @@ impl Point {
     /// # Errors
     ///
     /// That of the first point, in the slice's order, that cannot be reached.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let buffer = device.buffer(1 << 20)?;
+    /// # let mut run = device.submission().memset(0, 7).make()?.take();
+    /// let points = [run.submit(&[&buffer])?, run.submit(&[&buffer])?];
+    /// rig::Point::wait_all(&points)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait_all(points: &[Point]) -> Result<()> {
         points.iter().try_for_each(Point::wait)
     }

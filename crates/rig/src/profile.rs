@@ -34,6 +34,17 @@ use crate::{CopyPath, Result};
 /// All times are since the profile began, on the host's clock.
 ///
 /// A program that takes no profile is traced as it is by the variable `RIG_TRACE`: see [Seeing what runs](crate#seeing-what-runs).
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # let x = device.buffer(1 << 20)?;
+/// # let (answer, profile) = rig::Profile::take(|| x.memset(7))?;
+/// # answer?;
+/// println!("{} values in {:?}", profile.values.len(), profile.took);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Profile {
@@ -46,6 +57,19 @@ pub struct Profile {
 }
 
 /// From when to when something ran, since the profile began.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # let x = device.buffer(1 << 20)?;
+/// # let (answer, profile) = rig::Profile::take(|| x.memset(7))?;
+/// # answer?;
+/// for value in &profile.values {
+///     println!("{} submitted {} for {:?}", value.device, value.value, value.submit.took());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Interval {
     /// The beginning.
@@ -56,17 +80,51 @@ pub struct Interval {
 
 impl Interval {
     /// How long it lasted.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// use std::time::Duration;
+    /// let span = rig::Interval { start: Duration::from_millis(2), end: Duration::from_millis(5) };
+    /// assert_eq!(span.took(), Duration::from_millis(3));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn took(&self) -> Duration {
         self.end - self.start
     }
 
     /// Whether both were under way at some time.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// use std::time::Duration;
+    /// let span = |start, end| rig::Interval { start: Duration::from_millis(start), end: Duration::from_millis(end) };
+    /// assert!(span(0, 2).overlaps(&span(1, 3)));
+    /// assert!(!span(0, 2).overlaps(&span(2, 3)));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn overlaps(&self, other: &Interval) -> bool {
         self.start < other.end && other.start < self.end
     }
 }
 
 /// The work of one submit.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # let x = device.buffer(1 << 20)?;
+/// # let (answer, profile) = rig::Profile::take(|| x.memset(7))?;
+/// # answer?;
+/// for value in profile.of(device.name()) {
+///     println!("value {} ran for {:?}", value.value, value.ran.map(|ran| ran.took()));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ValueSpan {
@@ -91,6 +149,19 @@ pub struct ValueSpan {
 }
 
 /// One part of a value's work.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # let x = device.buffer(1 << 20)?;
+/// # let (answer, profile) = rig::Profile::take(|| x.memset(7))?;
+/// # answer?;
+/// for part in profile.values.iter().flat_map(|value| &value.parts) {
+///     println!("{}: {} bytes", part.name, part.bytes);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PartRan {
@@ -105,6 +176,19 @@ pub struct PartRan {
 }
 
 /// What a thread of the host did in rig.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # let x = device.buffer(1 << 20)?;
+/// # let (answer, profile) = rig::Profile::take(|| x.memset(7))?;
+/// # answer?;
+/// for span in &profile.host {
+///     println!("{} on {}: {:?}", span.work.name(), span.thread, span.ran.took());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HostSpan {
@@ -121,6 +205,18 @@ pub struct HostSpan {
 }
 
 /// What the host does in rig.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # let x = device.buffer(1 << 20)?;
+/// # let (answer, profile) = rig::Profile::take(|| x.memset(7))?;
+/// # answer?;
+/// let submits = profile.host.iter().filter(|span| span.work == rig::HostWork::Submit);
+/// println!("{} submits", submits.count());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HostWork {
@@ -136,6 +232,14 @@ pub enum HostWork {
 
 impl HostWork {
     /// In a word, as traces write it.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// assert_eq!(rig::HostWork::Wait.name(), "wait");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(self) -> &'static str {
         match self {
             HostWork::Submit => "submit",
@@ -190,6 +294,21 @@ impl Profile {
     /// # Errors
     ///
     /// Those of the file system; what was there is then as it was.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let x = device.buffer(1 << 20)?;
+    /// # let (answer, profile) = rig::Profile::take(|| x.memset(7))?;
+    /// # answer?;
+    /// let path = std::env::temp_dir().join(format!("profile-{}.txt", std::process::id()));
+    /// profile.write_file(&path).map_err(|error| rig::Error::Refused(error.to_string()))?;
+    /// # let _ = std::fs::remove_file(path);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn write_file(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
         // A pipe or a terminal is written to, and not replaced.
@@ -220,6 +339,17 @@ impl Profile {
     }
 
     /// The values of the devices of this name, in the order of their submits' ends.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let x = device.buffer(1 << 20)?;
+    /// # let (answer, profile) = rig::Profile::take(|| x.memset(7))?;
+    /// # answer?;
+    /// assert!(profile.of(device.name()).count() >= 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn of<'a>(&'a self, device: &'a str) -> impl Iterator<Item = &'a ValueSpan> {
         self.values.iter().filter(move |value| &*value.device == device)
     }

@@ -84,12 +84,72 @@ impl Run {
     /// # Panics
     ///
     /// If the submission has no part at `index`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// # let submission = device.submission().launch(&add, [read(0), write(1)]).params(20).make()?;
+    /// # let mut run = submission.take();
+    /// # let (x, y) = (device.from_slice(&[1.0_f32; 64])?, device.from_slice(&[2.0_f32; 64])?);
+    /// run.part(0).groups([1, 1, 1]).threads([64, 1, 1]).set(16, 3.0_f32);
+    /// // SAFETY: `add` reads 64 floats of slot 0 and writes 64 of slot 1, and touches nothing else.
+    /// unsafe { run.launch(&[&x, &y])? };
+    /// assert_eq!(y.read(|y| y[0])?, 5.0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn part(&mut self, index: usize) -> PartMut<'_> {
         assert!(index < self.blocks.len(), "part {index} of a submission of {} parts", self.blocks.len());
         PartMut { run: self, index }
     }
 
     /// Lets the next submit's work start only after `points`, beside what its buffers ask. Points of any device.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// # let submission = device.submission().launch(&add, [read(0), write(1)]).params(20).make()?;
+    /// # let mut run = submission.take();
+    /// # let (x, y) = (device.from_slice(&[1.0_f32; 64])?, device.from_slice(&[2.0_f32; 64])?);
+    /// # run.part(0).set(16, 1.0_f32);
+    /// let other = device.buffer(64)?;
+    /// let mut clear = device.submission().memset(0, 0).make()?.take();
+    /// let cleared = clear.submit(&[&other])?;
+    /// // No buffer says so, but the launch starts after the memset.
+    /// run.after(&[cleared]);
+    /// // SAFETY: `add` reads 64 floats of slot 0 and writes 64 of slot 1, and touches nothing else.
+    /// let added = unsafe { run.launch(&[&x, &y])? };
+    /// added.wait()?;
+    /// assert!(cleared.reached()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn after(&mut self, points: &[Point]) -> &mut Run {
         self.after.extend(points.iter().map(|point| point.stamp()));
         self
@@ -105,6 +165,20 @@ impl Run {
     ///
     /// Invalid (nothing has changed, and no value is taken), OutOfMemory (likewise), or Lost. A submission with launches
     /// or fills is Invalid here, since it runs code that Rust cannot check: see [`launch`](Run::launch).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let mut run = device.submission().memset(0, 7).copy(0, 1).make()?.take();
+    /// let (a, b) = (device.buffer(64)?, device.buffer(64)?);
+    /// let point = run.submit(&[&a, &b])?;
+    /// point.wait()?;
+    /// assert_eq!(b.read(|b: &[u8]| b[63])?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn submit(&mut self, buffers: &[&Buffer]) -> Result<Point> {
         if self.made.runs_code {
             return invalid!(
@@ -135,6 +209,35 @@ impl Run {
     ///    run at once where the two share no buffer that one of them writes, over memory that is in no buffer, such as a
     ///    global variable;
     /// 4. on a device of the host, it does not unwind into rig other than by a Rust panic of a Rust kernel.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// # let submission = device.submission().launch(&add, [read(0), write(1)]).params(20).make()?;
+    /// # let mut run = submission.take();
+    /// # let (x, y) = (device.from_slice(&[1.0_f32; 64])?, device.from_slice(&[2.0_f32; 64])?);
+    /// run.part(0).threads([64, 1, 1]).set(16, 0.5_f32);
+    /// // SAFETY: `add` reads 64 floats of slot 0 and writes 64 of slot 1, and touches nothing else.
+    /// let point = unsafe { run.launch(&[&x, &y])? };
+    /// point.wait()?;
+    /// assert_eq!(y.read(|y| y[63])?, 2.5);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[expect(unsafe_code, reason = "the caller owes the contract of the code that runs")]
     pub unsafe fn launch(&mut self, buffers: &[&Buffer]) -> Result<Point> {
         self.go(buffers)
@@ -187,30 +290,149 @@ pub struct PartMut<'a> {
 
 impl PartMut<'_> {
     /// The groups along x, y and z; each at least 1.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// # let submission = device.submission().launch(&add, [read(0), write(1)]).params(20).make()?;
+    /// # let mut run = submission.take();
+    /// # let (x, y) = (device.from_slice(&[1.0_f32; 64])?, device.from_slice(&[2.0_f32; 64])?);
+    /// run.part(0).groups([16, 1, 1]).threads([64, 1, 1]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn groups(self, groups: [u32; 3]) -> Self {
         self.run.blocks[self.index].groups = groups;
         self
     }
 
     /// The threads of a group along x, y and z; each at least 1.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// # let submission = device.submission().launch(&add, [read(0), write(1)]).params(20).make()?;
+    /// # let mut run = submission.take();
+    /// # let (x, y) = (device.from_slice(&[1.0_f32; 64])?, device.from_slice(&[2.0_f32; 64])?);
+    /// run.part(0).threads([64, 1, 1]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn threads(self, threads: [u32; 3]) -> Self {
         self.run.blocks[self.index].threads = threads;
         self
     }
 
     /// The bytes of group memory that the launch asks for, beside what the function declares.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// # let submission = device.submission().launch(&add, [read(0), write(1)]).params(20).make()?;
+    /// # let mut run = submission.take();
+    /// # let (x, y) = (device.from_slice(&[1.0_f32; 64])?, device.from_slice(&[2.0_f32; 64])?);
+    /// // Memory for a float of each of 64 threads, which the group's threads share.
+    /// run.part(0).threads([64, 1, 1]).group_bytes(4 * 64);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn group_bytes(self, bytes: u32) -> Self {
         self.run.blocks[self.index].group_bytes = bytes;
         self
     }
 
     /// Stores `value` at `at` in the launch's parameters. At a ref, the 8 bytes are an offset into the slot's buffer.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// # let submission = device.submission().launch(&add, [read(0), write(1)]).params(20).make()?;
+    /// # let mut run = submission.take();
+    /// # let (x, y) = (device.from_slice(&[1.0_f32; 64])?, device.from_slice(&[2.0_f32; 64])?);
+    /// // Behind the two refs, at 0 and 8, stands a float.
+    /// run.part(0).set(16, 2.0_f32);
+    /// // At a ref, it is where in the buffer the kernel begins, in bytes: here at float 32 of slot 0.
+    /// run.part(0).set(0, 4 * 32_u64);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn set<T: NoUninit>(self, at: usize, value: T) -> Self {
         self.run.store(self.index, at, bytemuck::bytes_of(&value));
         self
     }
 
     /// Stores `bytes` at `at` in the launch's parameters.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// # let submission = device.submission().launch(&add, [read(0), write(1)]).params(20).make()?;
+    /// # let mut run = submission.take();
+    /// # let (x, y) = (device.from_slice(&[1.0_f32; 64])?, device.from_slice(&[2.0_f32; 64])?);
+    /// run.part(0).bytes(16, &2.0_f32.to_ne_bytes());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn bytes(self, at: usize, bytes: &[u8]) -> Self {
         self.run.store(self.index, at, bytes);
         self

@@ -27,11 +27,42 @@ pub struct RefSpec {
 }
 
 /// A ref to `slot` that the part only reads.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # use rig::{read, write};
+/// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+/// #     let first = at.group[0] as usize * 64;
+/// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+/// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+/// #     // SAFETY: as above.
+/// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+/// #     let by: f32 = params.get(16);
+/// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+/// # });
+/// # let image = device.load(&kernels.image())?;
+/// # let add = image.function("add")?;
+/// let step = device.submission().launch(&add, [read(0), write(1)]).params(20).make()?;
+/// assert_eq!(step.slots(), 2);
+/// # Ok(())
+/// # }
+/// ```
 pub fn read(slot: u32) -> RefSpec {
     RefSpec { slot, access: Access::Read, at: None }
 }
 
 /// A ref to `slot` that the part writes, and may read.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// let kernels = rig_host::Kernels::new().group("nothing", 8, |_, _| {});
+/// let nothing = device.load(&kernels.image())?.function("nothing")?;
+/// let step = device.submission().launch(&nothing, [rig::write(0)]).make()?;
+/// # Ok(())
+/// # }
+/// ```
 pub fn write(slot: u32) -> RefSpec {
     RefSpec { slot, access: Access::Write, at: None }
 }
@@ -39,6 +70,27 @@ pub fn write(slot: u32) -> RefSpec {
 impl RefSpec {
     /// Puts the ref's 8 bytes at `at` in the launch's parameters: a multiple of 8. Without this, the refs of a launch
     /// stand one after the other, from 0.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// // The same, with the places of the refs in the parameters spelled out.
+    /// device.submission().launch(&add, [read(0).at(0), write(1).at(8)]).params(20).make()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn at(self, at: u32) -> RefSpec {
         RefSpec { at: Some(at), ..self }
     }
@@ -76,6 +128,20 @@ impl SlotUse {
 /// Work made once: parts, and the slots that buffers fill at each submit.
 ///
 /// A `Submission` is a handle: clones are further handles to the same one. Several runs of it may be in flight.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// let step = device.submission().memset(0, 1).make()?;
+/// let buffers = [device.buffer(64)?, device.buffer(64)?];
+/// let mut run = step.take();
+/// for buffer in &buffers {
+///     run.submit(&[buffer])?;
+/// }
+/// assert_eq!(buffers[1].read(|bytes: &[u8]| bytes[0])?, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Submission {
     pub(crate) inner: Arc<Made>,
@@ -122,16 +188,48 @@ impl Drop for Made {
 
 impl Submission {
     /// A run: what one submit needs. Any number may be taken; each is used again as soon as its submit returns.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let step = device.submission().memset(0, 1).make()?;
+    /// let (mut one, mut other) = (step.take(), step.take());
+    /// let (a, b) = (device.buffer(64)?, device.buffer(64)?);
+    /// std::thread::scope(|threads| {
+    ///     threads.spawn(|| one.submit(&[&a]));
+    ///     threads.spawn(|| other.submit(&[&b]));
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn take(&self) -> Run {
         Run::new(Arc::clone(&self.inner), &self.inner.blocks, self.inner.params_len)
     }
 
     /// The device that runs it.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let step = device.submission().memset(0, 1).make()?;
+    /// assert_eq!(step.device(), device);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn device(&self) -> Device {
         Device { handle: Arc::clone(&self.inner.handle) }
     }
 
     /// How many buffers a submit of it takes: one more than the highest slot that a part names.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let step = device.submission().copy(0, 1).memset(2, 0).make()?;
+    /// assert_eq!(step.slots(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn slots(&self) -> usize {
         self.inner.slots.len()
     }
@@ -151,6 +249,29 @@ impl fmt::Debug for Submission {
 /// which share no memory that one of them writes.
 ///
 /// A mistake in a part is reported by [`make`](Builder::make).
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # use rig::{read, write};
+/// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+/// #     let first = at.group[0] as usize * 64;
+/// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+/// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+/// #     // SAFETY: as above.
+/// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+/// #     let by: f32 = params.get(16);
+/// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+/// # });
+/// # let image = device.load(&kernels.image())?;
+/// # let add = image.function("add")?;
+/// let step = device.submission().memset(1, 0).launch(&add, [read(0), write(1)]).params(20).copy(1, 2).make()?;
+/// assert_eq!(step.slots(), 3);
+/// let mistake = device.submission().launch(&add, [read(0).at(4), write(1)]).make();
+/// assert!(matches!(mistake, Err(rig::Error::Invalid(_))));
+/// # Ok(())
+/// # }
+/// ```
 pub struct Builder {
     device: Device,
     parts: Vec<PartSpec>,
@@ -172,6 +293,26 @@ impl Builder {
 
     /// A launch of `function`. At each ref, the launch's parameters hold 8 bytes, zero until a run stores an offset
     /// there, and the function reads there the address of the slot's buffer plus that offset.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// let step = device.submission().launch(&add, [read(0), write(1)]).params(20).make()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn launch(mut self, function: &Function, refs: impl IntoIterator<Item = RefSpec>) -> Builder {
         let refs = refs.into_iter().collect();
         self.parts.push(PartSpec::Launch { function: function.clone(), refs, params: None });
@@ -180,6 +321,27 @@ impl Builder {
 
     /// Says how many bytes of parameters the last launch has, where it has more than its refs and the function does not
     /// state it.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # use rig::{read, write};
+    /// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+    /// #     let first = at.group[0] as usize * 64;
+    /// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+    /// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+    /// #     // SAFETY: as above.
+    /// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+    /// #     let by: f32 = params.get(16);
+    /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+    /// # });
+    /// # let image = device.load(&kernels.image())?;
+    /// # let add = image.function("add")?;
+    /// // Two refs of 8 bytes each, and a float behind them.
+    /// device.submission().launch(&add, [read(0), write(1)]).params(20).make()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn params(mut self, bytes: usize) -> Builder {
         match self.parts.last_mut() {
             Some(PartSpec::Launch { params, .. }) => *params = Some(bytes),
@@ -189,12 +351,34 @@ impl Builder {
     }
 
     /// Copies all of slot `from` to slot `to`, whose buffer has the same length.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let mut run = device.submission().copy(0, 1).make()?.take();
+    /// let (a, b) = (device.from_slice(&[1_u8, 2, 3])?, device.from_slice(&[0_u8; 3])?);
+    /// run.submit(&[&a, &b])?;
+    /// assert_eq!(b.to_vec()?, [1, 2, 3]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn copy(mut self, from: u32, to: u32) -> Builder {
         self.parts.push(PartSpec::Copy(Copy { from, to }));
         self
     }
 
     /// Sets every byte of slot `slot` to `byte`.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let mut run = device.submission().memset(0, 9).make()?.take();
+    /// let a = device.from_slice(&[1_u8, 2, 3])?;
+    /// run.submit(&[&a])?;
+    /// assert_eq!(a.to_vec()?, [9, 9, 9]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn memset(mut self, slot: u32, byte: u8) -> Builder {
         self.parts.push(PartSpec::Memset(Memset { slot, byte }));
         self
@@ -204,6 +388,30 @@ impl Builder {
     /// driver's encoder and the memory of all slots. `refs` say which slots the commands read and write.
     ///
     /// An error or a panic of it loses the device. Inside it, calls of rig that could wait are Invalid.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let step = device
+    ///     .submission()
+    ///     .fill::<rig_host::Host>([rig::write(0)], |encoder, slots| {
+    ///         let (start, len) = (slots[0].host.addr(), slots[0].len as usize);
+    ///         // SAFETY: the memory of slot 0 is the task's until it ends.
+    ///         encoder.task(move || unsafe {
+    ///             let bytes = std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut::<u8>(start), len);
+    ///             bytes.reverse();
+    ///             Ok(())
+    ///         });
+    ///         Ok(())
+    ///     })
+    ///     .make()?;
+    /// let a = device.from_slice(&[1_u8, 2, 3])?;
+    /// // SAFETY: the fill's task touches the bytes of slot 0, and nothing else.
+    /// unsafe { step.take().launch(&[&a])? };
+    /// assert_eq!(a.to_vec()?, [3, 2, 1]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn fill<D: Driver>(
         mut self,
         refs: impl IntoIterator<Item = RefSpec>,
@@ -218,6 +426,19 @@ impl Builder {
     /// dropped once the last handle to the submission is gone and every point submitted from it is reached, or its work can
     /// no longer run: by the next call that makes something on the device or takes memory back
     /// ([`Device::reclaim`]), with no lock held.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let table = std::sync::Arc::new([1, 2, 3]);
+    /// let step = device.submission().memset(0, 0).keep(table.clone()).make()?;
+    /// assert_eq!(std::sync::Arc::strong_count(&table), 2);
+    /// drop(step);
+    /// device.reclaim();
+    /// assert_eq!(std::sync::Arc::strong_count(&table), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn keep(mut self, object: impl Send + 'static) -> Builder {
         self.kept.push(Box::new(object));
         self
@@ -232,6 +453,17 @@ impl Builder {
     /// # Errors
     ///
     /// Invalid with the part and the mistake; Refused if the driver cannot run the parts together; OutOfMemory; Lost.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let step = device.submission().copy(0, 1).make()?;
+    /// assert!(device.submission().copy(0, 0).make().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn make(self) -> Result<Submission> {
         let core = &self.device.handle.core;
         if rig_edge::callback::inside() {

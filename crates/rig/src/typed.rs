@@ -32,11 +32,29 @@ pub struct TypedBuffer<T> {
 
 impl<T: Pod> TypedBuffer<T> {
     /// The elements.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let x = device.from_slice(&[1.0_f32, 2.0, 3.0])?;
+    /// assert_eq!(x.len(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn len(&self) -> usize {
         self.buffer.len() / size_of::<T>()
     }
 
     /// Whether there are no elements.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let x = device.from_slice(&[1.0_f32, 2.0, 3.0])?;
+    /// assert!(!x.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -46,6 +64,17 @@ impl<T: Pod> TypedBuffer<T> {
     /// # Errors
     ///
     /// As [`Buffer::read`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let x = device.from_slice(&[1.0_f32, 2.0, 3.0])?;
+    /// assert_eq!(x.read(|x| x.iter().sum::<f32>())?, 6.0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn read<R>(&self, f: impl FnOnce(&[T]) -> R) -> Result<R> {
         self.buffer.read(f)
     }
@@ -55,6 +84,18 @@ impl<T: Pod> TypedBuffer<T> {
     /// # Errors
     ///
     /// As [`Buffer::write`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let x = device.from_slice(&[1.0_f32, 2.0, 3.0])?;
+    /// x.write(|x| x.reverse())?;
+    /// assert_eq!(x.to_vec()?, [3.0, 2.0, 1.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn write<R>(&self, f: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         self.buffer.write(f)
     }
@@ -64,6 +105,17 @@ impl<T: Pod> TypedBuffer<T> {
     /// # Errors
     ///
     /// As [`Buffer::copy_to_slice`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let x = device.from_slice(&[1.0_f32, 2.0, 3.0])?;
+    /// assert_eq!(x.to_vec()?, [1.0, 2.0, 3.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn to_vec(&self) -> Result<Vec<T>> {
         let mut elements = vec![T::zeroed(); self.len()];
         self.buffer.copy_to_slice(&mut elements)?;
@@ -75,6 +127,17 @@ impl<T: Pod> TypedBuffer<T> {
     /// # Errors
     ///
     /// Invalid if the range is not inside the buffer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let x = device.from_slice(&[1.0_f32, 2.0, 3.0])?;
+    /// assert_eq!(x.view(1..3)?.to_vec()?, [2.0, 3.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn view(&self, range: Range<usize>) -> Result<TypedBuffer<T>> {
         if range.start > range.end || range.end > self.len() {
             return invalid!(
@@ -93,6 +156,18 @@ impl<T: Pod> TypedBuffer<T> {
     /// # Errors
     ///
     /// As [`Buffer::borrow`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let x = device.from_slice(&[1.0_f32, 2.0, 3.0])?;
+    /// let memory = rig::open(rig_host::memory())?;
+    /// assert_eq!(x.borrow(&memory)?.to_vec()?, [1.0, 2.0, 3.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn borrow(&self, device: &Device) -> Result<TypedBuffer<T>> {
         Ok(TypedBuffer { buffer: self.buffer.borrow(device)?, element: PhantomData })
     }
@@ -102,12 +177,35 @@ impl<T: Pod> TypedBuffer<T> {
     /// # Errors
     ///
     /// The buffer, unchanged, as [`Buffer::consume`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let x = device.from_slice(&[1.0_f32, 2.0, 3.0])?;
+    /// let same = x.clone();
+    /// let x = x.consume().expect_err("another handle sees the memory");
+    /// drop(same);
+    /// assert!(x.consume().is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn consume(self) -> std::result::Result<TypedBuffer<T>, TypedBuffer<T>> {
         let typed = |buffer| TypedBuffer { buffer, element: PhantomData };
         self.buffer.consume().map(typed).map_err(typed)
     }
 
     /// The buffer, as bytes.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let x = device.from_slice(&[1.0_f32, 2.0, 3.0])?;
+    /// assert_eq!(x.into_buffer().len(), 12);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn into_buffer(self) -> Buffer {
         self.buffer
     }
@@ -120,6 +218,18 @@ impl Buffer {
     ///
     /// Invalid if `T` has no bytes, if the buffer is no whole number of `T`s, or if it is a view that starts off `T`'s
     /// alignment in its allocation.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let floats = device.buffer(12)?.typed::<f32>()?;
+    /// assert_eq!(floats.len(), 3);
+    /// assert!(device.buffer(13)?.typed::<f32>().is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn typed<T: Pod>(self) -> Result<TypedBuffer<T>> {
         self.count_of::<T>()?;
         if !self.offset().is_multiple_of(align_of::<T>()) {
@@ -139,6 +249,17 @@ impl Device {
     /// # Errors
     ///
     /// As [`buffer`](Device::buffer), and Invalid if `T` has no bytes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let floats = device.typed::<f32>(3)?;
+    /// floats.write(|floats| floats.fill(1.0))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn typed<T: Pod>(&self, count: usize) -> Result<TypedBuffer<T>> {
         let Some(bytes) = count.checked_mul(size_of::<T>()) else {
             return Err(Error::OutOfMemory { bytes: u64::MAX });
@@ -151,6 +272,17 @@ impl Device {
     /// # Errors
     ///
     /// As [`typed`](Device::typed) and [`Buffer::copy_from_slice`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let floats = device.from_slice(&[1.0_f32, 2.0])?;
+    /// assert_eq!(floats.to_vec()?, [1.0, 2.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from_slice<T: Pod>(&self, elements: &[T]) -> Result<TypedBuffer<T>> {
         let typed = self.typed(elements.len())?;
         typed.copy_from_slice(elements)?;
