@@ -2,9 +2,9 @@
 //!
 //! # Room
 //!
-//! A fill's code runs in `submit`, after `room` has answered. So `room` counts an [`Allowance`] for each fill, whatever it will
-//! place, and the encoder refuses what goes beyond. Where a fill leaves the line of work is stated too: both walks go on behind it as
-//! from work on the compute queue.
+//! A fill's code runs in `submit`, after `room` has answered. So `room` counts an [`Allowance`] for each fill, whatever it
+//! will place, and the encoder refuses what goes beyond. Where a fill leaves the line of work is stated too: both walks go on
+//! behind it as from work on the compute queue.
 //!
 //! # Invariants
 //!
@@ -166,7 +166,7 @@ impl Encoder<'_> {
         self.walk.value()
     }
 
-    /// Launches a function that rig has resolved: `Function::entry` of rig gives its entry. `params` are the
+    /// Launches a function that rig has resolved on this device: `Function::entry` of rig gives its entry. `params` are the
     /// bytes of its parameters, with the addresses that the kernel is to find there.
     ///
     /// # Errors
@@ -175,7 +175,8 @@ impl Encoder<'_> {
     ///
     /// # Safety
     ///
-    /// The kernel does no more to memory than the fill's refs say, in memory that outlives the work; the function's image does too.
+    /// The entry is of a function of this device. The kernel does no more to memory than the fill's refs say. That memory
+    /// outlives the work, and so does the function's image.
     pub unsafe fn launch(
         &mut self,
         entry: &Entry,
@@ -254,7 +255,10 @@ impl Encoder<'_> {
     fn place(&mut self, command: &Command<'_>) -> Result<(), String> {
         let taken = self.walk.takes(command);
         self.left = self.left.after(taken).ok_or_else(|| {
-            format!("a fill places at most {PACKETS_MOST} packets, {COPIER_MOST} bytes of copies and {ARGUMENTS_MOST} bytes of arguments: part it in two")
+            format!(
+                "a fill places at most {PACKETS_MOST} packets, {COPIER_MOST} bytes of copies and {ARGUMENTS_MOST} bytes of \
+                 arguments: part it in two"
+            )
         })?;
         self.walk.place(command);
         Ok(())

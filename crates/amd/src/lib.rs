@@ -17,8 +17,8 @@
 //! # Private memory
 //!
 //! What a function keeps for each thread beside its registers (arrays that values index, spilled registers, a stack) lies in
-//! scratch, which resolving the function makes. A stack whose size the compiler cannot tell, of deep or unknown calls, has 16 KiB for
-//! each thread beside what the function declares: a thread that needs more faults, or reaches what is another's. A
+//! scratch, which resolving the function makes. A stack whose size the compiler cannot tell, of deep or unknown calls, has
+//! 16 KiB for each thread beside what the function declares: a thread that needs more faults, or reaches what is another's. A
 //! function that asks for more than a wave can have, 256 KiB for each of 32 threads, is refused by its name.
 //!
 //! # Fills

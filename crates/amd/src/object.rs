@@ -7,6 +7,10 @@
 //!
 //! 1. Every index and range of an [`Object`] is checked: its segments lie in the file and, loaded, below [`LOADED_MOST`]
 //!    bytes; its functions' descriptors and their entries lie in what is loaded; what is relocated too.
+//! 2. Beside what is loaded, no file makes the reader take more memory than a small multiple of its length, or more time:
+//!    nothing in it is read once for each of two others that name it.
+
+use std::collections::HashMap;
 
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64, ProgramHeader64};
@@ -29,6 +33,8 @@ const NOTE_OWNER: &[u8] = b"AMDGPU";
 /// `R_AMDGPU_ABS64` and `R_AMDGPU_RELATIVE64`.
 const ABSOLUTE_64: u32 = 3;
 const RELATIVE_64: u32 = 13;
+/// The bytes of a relocation in the file: `Elf64_Rela`.
+const RELOCATION_BYTES: usize = 24;
 
 /// A code object.
 #[derive(Debug)]
@@ -99,36 +105,42 @@ fn check_header(header: &Header, endian: LE, mach: u32) -> Result<(), String> {
 
 /// The segments, each at its place.
 fn load(segments: &[ProgramHeader64<LE>], endian: LE, file: &[u8]) -> Result<Vec<u8>, String> {
-    let mut bytes = Vec::new();
-    for segment in segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD) {
+    let loaded = || segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
+    let end_of = |segment: &ProgramHeader64<LE>| segment.p_vaddr(endian).checked_add(segment.p_memsz(endian));
+    // At once, and zero as the system gives it: what an object asks for in zeros costs nothing before they are copied.
+    let most = loaded().filter_map(end_of).filter(|&end| end <= LOADED_MOST).max().unwrap_or(0);
+    let mut bytes = vec![0; most as usize];
+    let mut copied = 0;
+    for segment in loaded() {
         let (start, len) = (segment.p_vaddr(endian), segment.p_memsz(endian));
         let data =
             segment.data(endian, file).map_err(|()| "a segment of the code object leaves the file".to_string())?;
-        let end = start.checked_add(len).filter(|&end| end <= LOADED_MOST);
-        let (Some(end), true) = (end, data.len() as u64 <= len) else {
+        if end_of(segment).is_none_or(|end| end > LOADED_MOST) || data.len() as u64 > len {
             return Err(format!("the code object loads {len} bytes at {start:#x}: more than {LOADED_MOST}"));
-        };
-        if bytes.len() < end as usize {
-            bytes.resize(end as usize, 0);
         }
+        copied += data.len();
+        if copied > file.len() {
+            return Err("the segments of the code object overlap in the file".into());
+        }
+        // PANIC: `bytes` holds the highest end, and the data is no longer than the segment.
         bytes[start as usize..start as usize + data.len()].copy_from_slice(data);
     }
     if bytes.is_empty() { Err("the code object loads nothing".into()) } else { Ok(bytes) }
 }
 
-/// The names and addresses of the symbols that are defined.
+/// The addresses of the symbols that are defined, by their names: of equal names the first.
 fn symbols<'a>(
     sections: &SectionTable<'a, Header>,
     endian: LE,
     file: &'a [u8],
-) -> Result<Vec<(&'a [u8], u64)>, String> {
-    let mut all = Vec::new();
+) -> Result<HashMap<&'a [u8], u64>, String> {
+    let mut all = HashMap::new();
     for kind in [elf::SHT_DYNSYM, elf::SHT_SYMTAB] {
         let table =
             sections.symbols(endian, file, kind).map_err(|error| format!("the code object's symbols: {error}"))?;
         for symbol in table.iter().filter(|symbol| !symbol.is_undefined(endian)) {
             if let Ok(name) = symbol.name(endian, table.strings()) {
-                all.push((name, symbol.st_value(endian)));
+                all.entry(name).or_insert(symbol.st_value(endian));
             }
         }
     }
@@ -141,7 +153,7 @@ fn functions(
     endian: LE,
     file: &[u8],
     bytes: &[u8],
-    symbols: &[(&[u8], u64)],
+    symbols: &HashMap<&[u8], u64>,
 ) -> Result<Vec<Function>, String> {
     let note = segments.iter().find_map(|segment| {
         let mut notes = segment.notes(endian, file).ok()??;
@@ -158,7 +170,7 @@ fn functions(
     let mut functions = Vec::new();
     for kernel in kernels.elements() {
         let symbol = kernel.get(".symbol").and_then(msgpack::Value::text).ok_or("a function without a symbol")?;
-        let address = symbols.iter().find(|(name, _)| *name == symbol.as_bytes()).map(|&(_, address)| address);
+        let address = symbols.get(symbol.as_bytes()).copied();
         let address = address.ok_or_else(|| format!("the code object has no symbol {symbol}"))?;
         let descriptor = usize::try_from(address).ok().and_then(|at| bytes.get(at..at.checked_add(DESCRIPTOR_BYTES)?));
         let descriptor = descriptor.and_then(|bytes| bytes.try_into().ok());
@@ -186,6 +198,10 @@ fn relocations(
         }
         let table = sections.symbol_table_by_index(endian, file, link);
         let table = table.map_err(|error| format!("the symbols of relocations: {error}"))?;
+        // Each has its own bytes in the file: tables that overlap could name more than any memory holds.
+        if relas.len() > (file.len() / RELOCATION_BYTES).saturating_sub(all.len()) {
+            return Err("the code object's tables of relocations overlap".into());
+        }
         for rela in relas {
             let (kind, addend) = (rela.r_type(endian, false), rela.r_addend(endian).cast_unsigned());
             let address = match kind.0 {

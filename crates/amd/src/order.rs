@@ -226,8 +226,8 @@ impl<S: Sink> Walk<'_, S> {
         self.line.waited = false;
     }
 
-    /// Places the work of the value `value`. `decided` says which queue runs each part, and `detail` what is timed. The error is a
-    /// fill's.
+    /// Places the work of the value `value`. `decided` says which queue runs each part, and `detail` what is timed. The error
+    /// is a fill's.
     #[inline]
     pub fn value(
         &mut self,

@@ -1,8 +1,8 @@
 //! When work ran on the GPU, while somebody takes a profile.
 //!
 //! Both queues can store the GPU's clock: the compute queue at the end of its pipe, the copy queue as a packet. Such a stamp
-//! stands before and behind each part, on the part's queue and once all before it is done, since a device's parts run one after the
-//! other. Once the word shows the value, the stamps are read and brought onto the host's clock: the kernel reads the GPU's
+//! stands before and behind each part, on the part's queue and once all before it is done, since a device's parts run one
+//! after the other. Once the word shows the value, the stamps are read and brought onto the host's clock: the kernel reads the GPU's
 //! clock between two readings of the host's, which makes an anchor, and a stamp lies between two anchors. So nothing needs to
 //! be known of the clock's rate, and the error of a time is that of the anchors around it, and one tick.
 //!

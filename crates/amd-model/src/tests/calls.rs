@@ -297,7 +297,7 @@ fn clocks_of_the_host_and_the_gpu_advance_together() {
     let mut stamp = release(words.va, 0);
     stamp[2] = 3 << 29;
     compute.push_buffer(&stamp);
-    let second = words.va + 8;
+    let second = words.va + 32;
     copies.push(&[13 | 2 << 8, second as u32, (second >> 32) as u32]);
     compute.ring();
     copies.ring();
@@ -305,7 +305,7 @@ fn clocks_of_the_host_and_the_gpu_advance_together() {
     let mut later = clocks;
     driver.call(abi::BOTH, 0x05, &mut later).unwrap();
     assert!(later.cpu_clock_counter > clocks.cpu_clock_counter);
-    for at in [0, 8] {
+    for at in [0, 32] {
         let stamp = words.word(at).load(std::sync::atomic::Ordering::Acquire);
         assert!((clocks.gpu_clock_counter..=later.gpu_clock_counter).contains(&stamp));
     }

@@ -31,6 +31,9 @@ pub fn seeds(few: u64) -> u64 {
     std::env::var("RIG_AMD_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(few)
 }
 
+/// TIMEOUT: how long a queue of the suite's machines may wait for a word. What follows a lost device waits until the device is
+/// closed, at the end of its case, which takes seconds on a machine that does much else.
+const STUCK: std::time::Duration = std::time::Duration::from_secs(100);
 /// A PCI function of the suite's machines.
 const NETWORK_CARD: &str = "0000:41:00.0";
 
@@ -43,7 +46,8 @@ pub struct Machines {
 
 impl Machines {
     pub fn new(seed: u64) -> Machines {
-        let machine = Machine::builder().seed(seed).gpus(2).pci_function(NETWORK_CARD).build();
+        let builder = Machine::builder().seed(seed).gpus(2).pci_function(NETWORK_CARD).stuck_after(STUCK);
+        let machine = builder.build();
         let system = rig_amd::on(&machine);
         Machines { machine, system, faults: AtomicBool::new(false) }
     }
