@@ -1,5 +1,7 @@
 //! Systems that are played: folders of files and what a user may not use of them, one for each way to be broken.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::path::PathBuf;
 
 use super::*;
