@@ -26,7 +26,7 @@ use crate::operation::{self, Operation, Reduce, Type};
 use crate::plan;
 use crate::sys::abi::{Comm, UniqueId};
 use crate::sys::{Api, api, dotted};
-use crate::watch::{Event, Shared, Watch, listen};
+use crate::watch::{Event, Shared, TOLD_MOST, Watch, listen};
 use crate::wire::{Hello, Welcome};
 use crate::{Error, Result, World, warm};
 
@@ -40,6 +40,8 @@ const SILENCE: Duration = Duration::from_secs(10);
 const STALL: Duration = Duration::from_secs(60);
 /// The shortest bound that is taken: what a busy machine keeps a thread waiting.
 const BOUND_LEAST: Duration = Duration::from_millis(200);
+/// The longest: for ever, as far as a run goes, and short enough to add to any time.
+const BOUND_MOST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// How often a process that connects looks whether the communicator has failed. TIMEOUT: the reason comes this much later.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -66,26 +68,31 @@ impl Default for Options {
     }
 }
 
+/// A bound that a busy machine can keep, and whose end can be told.
+fn within_reason(bound: Duration) -> Duration {
+    bound.clamp(BOUND_LEAST, BOUND_MOST)
+}
+
 impl Options {
     /// How long the processes may take to come together: two minutes without this.
     pub fn meet(self, bound: Duration) -> Options {
-        Options { meet: bound, ..self }
+        Options { meet: within_reason(bound), ..self }
     }
 
     /// How long NCCL may take to connect the ranks: two minutes without this.
     pub fn connect(self, bound: Duration) -> Options {
-        Options { connect: bound.max(BOUND_LEAST), ..self }
+        Options { connect: within_reason(bound), ..self }
     }
 
     /// How long a process may say nothing before it is taken for dead: ten seconds without this. A process that ends is seen
     /// at once, by its connection.
     pub fn silence(self, bound: Duration) -> Options {
-        Options { bounds: Bounds { silence: bound.max(BOUND_LEAST), ..self.bounds }, ..self }
+        Options { bounds: Bounds { silence: within_reason(bound), ..self.bounds }, ..self }
     }
 
     /// How long an operation that a rank was given may take, the wait for the slowest rank included: a minute without this.
     pub fn stall(self, bound: Duration) -> Options {
-        Options { bounds: Bounds { stall: bound.max(BOUND_LEAST), ..self.bounds }, ..self }
+        Options { bounds: Bounds { stall: within_reason(bound), ..self.bounds }, ..self }
     }
 
     /// Leaves out the connections for [`Operation::Send`] and [`Operation::Receive`], one for each pair of ranks, where none is
@@ -168,10 +175,10 @@ pub fn connect_on<L: Lane>(world: &World, devices: &[Device], options: Options) 
         return Err(Error::Meeting(why));
     }
     let Met { welcome, others } = come_together(world, api, &hello, &options)?;
-    let [silence, stall, connect] = welcome.bounds.map(Duration::from_millis);
+    let [silence, stall, connect] = welcome.bounds.map(|bound| within_reason(Duration::from_millis(bound)));
     let bounds = Bounds { silence, stall };
 
-    let (events, heard) = mpsc::channel();
+    let (events, heard) = mpsc::sync_channel(TOLD_MOST);
     let shared = Arc::new(Shared::new(events));
     let ranks = welcome.first..;
     let members: Vec<Arc<Member<L>>> = ranks
@@ -360,20 +367,23 @@ impl<L: Lane> Rank<L> {
     pub fn add(&self, to: Builder, operations: impl Into<Vec<Operation>>) -> Builder {
         let (operations, member) = (operations.into(), Arc::clone(&self.member));
         to.fill::<L::Driver>(operation::refs(&operations), move |encoder, slots: &[Slot]| {
-            let calls = operation::resolve(&operations, slots, member.ranks()).map_err(|why| {
-                // The others would wait for it.
+            let mut put = || {
+                let calls = operation::resolve(&operations, slots, member.ranks())?;
+                if calls.is_empty() {
+                    return Ok(());
+                }
+                if let Some(why) = member.shared().failure() {
+                    return Err(format!("the communicator has failed: {why}"));
+                }
+                let (value, called) = (member.next(), Arc::clone(&member));
+                L::put(member.seat(), encoder, value, move |stream| called.call(&calls, stream))
+            };
+            put().map_err(|why: String| {
                 let why = format!("rank {}: {why}", member.rank());
+                // The others would wait for it.
                 member.shared().tell(Event::Failed(why.clone()));
                 why
-            })?;
-            if calls.is_empty() {
-                return Ok(());
-            }
-            if let Some(why) = member.shared().failure() {
-                return Err(format!("the communicator has failed: {why}"));
-            }
-            let (value, called) = (member.next(), Arc::clone(&member));
-            L::put(member.seat(), encoder, value, move |stream| called.call(&calls, stream))
+            })
         })
     }
 

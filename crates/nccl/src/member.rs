@@ -105,8 +105,9 @@ impl<L: Lane> Member<L> {
         }
         let called = self.put(calls, *comm, stream);
         called.map_err(|failure| {
-            let why = format!("rank {}: {}", self.rank, self.api.describe(failure, *comm));
-            self.shared.tell(Event::Failed(why.clone()));
+            let why = self.api.describe(failure, *comm);
+            // A fill whose work runs later can tell nobody by its answer.
+            self.shared.tell(Event::Failed(format!("rank {}: {why}", self.rank)));
             why
         })
     }

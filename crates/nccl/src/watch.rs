@@ -7,8 +7,8 @@
 //! stay open while the communicator lives. Fills tell it of their failures by the same channel.
 
 use std::net::{Shutdown, TcpStream};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,9 @@ const LEAVING: Duration = Duration::from_millis(1);
 /// How often the watch looks at the process's own ranks. TIMEOUT: a lost device and an error of NCCL's are seen this late.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// How much the watch may be told that it has not heard: then a connection is read no further.
+pub(crate) const TOLD_MOST: usize = 256;
+
 /// What the watch is told.
 pub(crate) enum Event {
     /// A connection said something.
@@ -40,12 +43,12 @@ pub(crate) enum Event {
 /// What all parts of a process's communicator know of its failure.
 pub(crate) struct Shared {
     reason: OnceLock<Arc<str>>,
-    events: Mutex<Sender<Event>>,
+    events: SyncSender<Event>,
 }
 
 impl Shared {
-    pub fn new(events: Sender<Event>) -> Shared {
-        Shared { reason: OnceLock::new(), events: Mutex::new(events) }
+    pub fn new(events: SyncSender<Event>) -> Shared {
+        Shared { reason: OnceLock::new(), events }
     }
 
     /// Why the communicator has failed, if it has.
@@ -53,10 +56,10 @@ impl Shared {
         self.reason.get().cloned()
     }
 
-    /// Tells the watch.
+    /// Tells the watch, once it has heard what it was told before.
     pub fn tell(&self, event: Event) {
         // A watch that is over needs to hear nothing.
-        let _ = self.events.lock().unwrap_or_else(PoisonError::into_inner).send(event);
+        let _ = self.events.send(event);
     }
 }
 
