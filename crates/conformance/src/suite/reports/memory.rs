@@ -22,6 +22,12 @@ pub fn millions_of_tiny_buffers_live_at_once<F: Fixtures>(f: &F) {
         let first = |buffer: &Buffer| buffer.view(0..4).unwrap().read(|words: &[u32]| words[0]).unwrap();
         assert_eq!((first(&buffers[i]), first(&buffers[i + 1])), (i as u32, 0x1111_1111), "buffer {i}");
     }
+    // And a row of them, each of which has bytes of its own.
+    let row = &buffers[count / 2..count / 2 + 2048];
+    row.iter().zip(0..).for_each(|(buffer, i)| buffer.memset(i as u8).unwrap());
+    let own =
+        |(buffer, i): (&Buffer, u32)| buffer.read(|bytes: &[u8]| bytes.iter().all(|&byte| byte == i as u8)).unwrap();
+    assert!(row.iter().zip(0..).all(own), "two buffers share bytes");
     let live = kit.device.allocated();
     assert!(live >= before + 4 * count as u64, "{live} bytes for {count} buffers");
     drop(buffers);
