@@ -176,12 +176,50 @@ impl fmt::Debug for Kernels {
 
 impl Kernels {
     /// No kernels yet.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let kernels = rig_host::Kernels::new().group("k", 16, |params, _| {
+    ///     // SAFETY: the launch has a float in slot 0, and one group.
+    ///     let x: &mut [f32] = unsafe { params.slice_mut(0, 0, 1) };
+    ///     x[0] += 1.0;
+    /// });
+    /// # let function = device.load(&kernels.image())?.function("k")?;
+    /// # let x = device.from_slice(&[1.0_f32; 64])?;
+    /// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
+    /// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
+    /// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
+    /// # unsafe { run.launch(&[&x])?.wait()? };
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new() -> Kernels {
         Kernels::default()
     }
 
     /// Adds the group kernel `name`, whose parameters are `params` bytes: it is called once a group and loops over the
     /// group's threads itself.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// // Called once a group, it goes through the group's threads itself.
+    /// let kernels = rig_host::Kernels::new().group("k", 16, |params, at| {
+    ///     // SAFETY: slot 0 has a float for each thread of the launch.
+    ///     let x: &mut [f32] = unsafe { params.slice_mut(0, 0, at.thread_count()) };
+    ///     x.iter_mut().for_each(|x| *x *= 2.0);
+    /// });
+    /// # let function = device.load(&kernels.image())?.function("k")?;
+    /// # let x = device.from_slice(&[1.0_f32; 64])?;
+    /// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
+    /// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
+    /// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
+    /// # unsafe { run.launch(&[&x])?.wait()? };
+    /// assert_eq!(x.read(|x| x[63])?, 2.0);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn group(
         self,
@@ -194,6 +232,29 @@ impl Kernels {
 
     /// Adds the thread kernel `name`, whose parameters are `params` bytes: it is called once a thread, and its threads
     /// share `group_bytes` of group memory beside what a launch asks for, and meet at [`Group::barrier`].
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// // Called once a thread; the threads of a group may meet.
+    /// let kernels = rig_host::Kernels::new().thread("k", 16, 0, |params, at| {
+    ///     let first = at.thread[0] as usize;
+    ///     // SAFETY: slot 0 has a float for each thread of the launch, and this is this thread's.
+    ///     let x: &mut [f32] = unsafe { params.slice_mut(0, first, 1) };
+    ///     x[0] += 1.0;
+    ///     at.barrier();
+    ///     // Now each thread may read what the others wrote.
+    /// });
+    /// # let function = device.load(&kernels.image())?.function("k")?;
+    /// # let x = device.from_slice(&[1.0_f32; 64])?;
+    /// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
+    /// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
+    /// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
+    /// # unsafe { run.launch(&[&x])?.wait()? };
+    /// assert_eq!(x.read(|x| x[63])?, 2.0);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn thread(
         self,
@@ -211,6 +272,15 @@ impl Kernels {
     }
 
     /// Registers the kernels and gives the image's bytes. Of kernels of one name the last counts.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let image = rig_host::Kernels::new().group("nothing", 0, |_, _| {}).image();
+    /// assert_eq!(device.load(&image)?.function("nothing")?.name(), "nothing");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn image(self) -> Vec<u8> {
         let mut kernels = self.kernels;
         // The later of equals comes first, and the first of equals stays.

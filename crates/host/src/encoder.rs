@@ -51,6 +51,31 @@ impl std::fmt::Debug for Encoder<'_> {
 impl Encoder<'_> {
     /// Adds code to run in the fill's place, after the tasks added before it. An error or a panic of the code is a fault
     /// of the device.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// use rig_host::Host;
+    /// let step = device
+    ///     .submission()
+    ///     .fill::<Host>([rig::write(0)], |encoder, slots| {
+    ///         let (start, len) = (slots[0].host.addr(), slots[0].len as usize);
+    ///         encoder.task(move || {
+    ///             let start = std::ptr::with_exposed_provenance_mut::<u8>(start);
+    ///             // SAFETY: the memory of slot 0 is the task's until it ends.
+    ///             unsafe { std::slice::from_raw_parts_mut(start, len) }.reverse();
+    ///             Ok(())
+    ///         });
+    ///         Ok(())
+    ///     })
+    ///     .make()?;
+    /// # let x = device.from_slice(&[1_u8, 2, 3, 4])?;
+    /// # // SAFETY: the fill's tasks touch the 4 bytes of slot 0, and nothing else.
+    /// # unsafe { step.take().launch(&[&x])?.wait()? };
+    /// assert_eq!(x.to_vec()?, [4, 3, 2, 1]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn task(&mut self, code: impl FnOnce() -> Result<(), String> + Send + 'static) {
         self.tasks.push(Box::new(code));
     }
@@ -66,6 +91,39 @@ impl Encoder<'_> {
     ///
     /// As for a launch of rig: the kernel touches no memory but that of the fill's slots, reads and writes it as the fill's refs
     /// say, and gets parameters of the form that it expects.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// use rig_host::{FillLaunch, Host, Kernels};
+    /// let kernels = Kernels::new().group("increase", 8, |params, _| {
+    ///     // SAFETY: slot 0 has 4 bytes, and the launch one group.
+    ///     unsafe { params.slice_mut::<u8>(0, 0, 4) }.iter_mut().for_each(|byte| *byte += 1);
+    /// });
+    /// let increase = device.load(&kernels.image())?.function("increase")?;
+    /// let step = device
+    ///     .submission()
+    ///     .fill::<Host>([rig::write(0)], move |encoder, slots| {
+    ///         let launch = FillLaunch {
+    ///             entry: increase.entry::<Host>().ok_or("not a function of the host's")?,
+    ///             params: &slots[0].host.addr().to_ne_bytes(),
+    ///             groups: [1, 1, 1],
+    ///             threads: [1, 1, 1],
+    ///             group_bytes: 0,
+    ///         };
+    ///         // SAFETY: `increase` touches 4 bytes of slot 0.
+    ///         unsafe { encoder.launch(&launch) }
+    ///     })
+    ///     .make()?;
+    /// # let x = device.from_slice(&[1_u8, 2, 3, 4])?;
+    /// # // SAFETY: the fill's tasks touch the 4 bytes of slot 0, and nothing else.
+    /// # unsafe { step.take().launch(&[&x])?.wait()? };
+    /// assert_eq!(x.to_vec()?, [2, 3, 4, 5]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub unsafe fn launch(&mut self, launch: &FillLaunch<'_>) -> Result<(), String> {
         let &FillLaunch { entry, params, groups, threads, group_bytes } = launch;
         let name = &entry.function().name;
@@ -98,6 +156,28 @@ impl Encoder<'_> {
     /// # Safety
     ///
     /// `from` names so many bytes of a slot that the fill's refs read, and `to` of one that they write.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let step = device
+    ///     .submission()
+    ///     .fill::<rig_host::Host>([rig::write(0)], |encoder, slots| {
+    ///         let start = slots[0].host;
+    ///         // SAFETY: slot 0 has 4 bytes.
+    ///         unsafe { encoder.copy(start, start.wrapping_add(2), 2) };
+    ///         Ok(())
+    ///     })
+    ///     .make()?;
+    /// # let x = device.from_slice(&[1_u8, 2, 3, 4])?;
+    /// # // SAFETY: the fill's tasks touch the 4 bytes of slot 0, and nothing else.
+    /// # unsafe { step.take().launch(&[&x])?.wait()? };
+    /// assert_eq!(x.to_vec()?, [1, 2, 1, 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub unsafe fn copy(&mut self, from: *const u8, to: *mut u8, len: usize) {
         let (from, to) = (from.expose_provenance(), to.expose_provenance());
         self.task(move || {
@@ -113,6 +193,27 @@ impl Encoder<'_> {
     /// # Safety
     ///
     /// `to` names so many bytes of a slot that the fill's refs write.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let step = device
+    ///     .submission()
+    ///     .fill::<rig_host::Host>([rig::write(0)], |encoder, slots| {
+    ///         // SAFETY: slot 0 has 4 bytes.
+    ///         unsafe { encoder.memset(slots[0].host, 9, 4) };
+    ///         Ok(())
+    ///     })
+    ///     .make()?;
+    /// # let x = device.from_slice(&[1_u8, 2, 3, 4])?;
+    /// # // SAFETY: the fill's tasks touch the 4 bytes of slot 0, and nothing else.
+    /// # unsafe { step.take().launch(&[&x])?.wait()? };
+    /// assert_eq!(x.to_vec()?, [9; 4]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub unsafe fn memset(&mut self, to: *mut u8, byte: u8, len: usize) {
         let to = to.expose_provenance();
         self.task(move || {

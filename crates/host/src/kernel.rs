@@ -16,6 +16,22 @@ use bytemuck::AnyBitPattern;
 use crate::group;
 
 /// A group's place in the grid, its memory and its barrier.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// let kernels = rig_host::Kernels::new().group("k", 16, |_, at| {
+///     println!("group {:?} of {:?}, of {} threads", at.group, at.groups, at.thread_count());
+/// });
+/// # let function = device.load(&kernels.image())?.function("k")?;
+/// # let x = device.from_slice(&[1.0_f32; 64])?;
+/// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
+/// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
+/// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
+/// # unsafe { run.launch(&[&x])?.wait()? };
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Group {
@@ -52,11 +68,48 @@ const _: () = {
 
 impl Group {
     /// Returns once every thread of the group has called it or has returned. In a group kernel it returns at once.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let kernels = rig_host::Kernels::new().thread("k", 16, 0, |params, at| {
+    ///     let mine = at.thread[0] as usize;
+    ///     // SAFETY: slot 0 has a float for each thread, and before the barrier each touches its own.
+    ///     let own: &mut [f32] = unsafe { params.slice_mut(0, mine, 1) };
+    ///     own[0] = mine as f32;
+    ///     at.barrier();
+    ///     // SAFETY: after it nobody writes.
+    ///     let all: &[f32] = unsafe { params.slice(0, 0, at.thread_count()) };
+    ///     assert_eq!(all[at.thread_count() - 1 - mine], (at.thread_count() - 1 - mine) as f32);
+    /// });
+    /// # let function = device.load(&kernels.image())?.function("k")?;
+    /// # let x = device.from_slice(&[1.0_f32; 64])?;
+    /// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
+    /// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
+    /// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
+    /// # unsafe { run.launch(&[&x])?.wait()? };
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn barrier(&self) {
         group::meet();
     }
 
     /// The number of threads in a group.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let kernels = rig_host::Kernels::new().group("k", 16, |_, at| assert_eq!(at.thread_count(), 64));
+    /// # let function = device.load(&kernels.image())?.function("k")?;
+    /// # let x = device.from_slice(&[1.0_f32; 64])?;
+    /// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
+    /// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
+    /// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
+    /// # unsafe { run.launch(&[&x])?.wait()? };
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn thread_count(&self) -> usize {
         self.threads.iter().map(|&axis| axis as usize).product()
     }
@@ -83,6 +136,20 @@ impl<'a> Params<'a> {
     }
 
     /// The parameters' bytes.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let kernels = rig_host::Kernels::new().group("k", 16, |params, _| assert_eq!(params.bytes().len(), 16));
+    /// # let function = device.load(&kernels.image())?.function("k")?;
+    /// # let x = device.from_slice(&[1.0_f32; 64])?;
+    /// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
+    /// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
+    /// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
+    /// # unsafe { run.launch(&[&x])?.wait()? };
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
@@ -92,6 +159,23 @@ impl<'a> Params<'a> {
     /// # Panics
     ///
     /// If the value does not lie inside the parameters. A kernel's panic loses its device.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// // Behind the ref, at 8, stands what the run set.
+    /// let kernels = rig_host::Kernels::new().group("k", 16, |params, _| assert_eq!(params.get::<f32>(8), 2.0));
+    /// # let function = device.load(&kernels.image())?.function("k")?;
+    /// # let x = device.from_slice(&[1.0_f32; 64])?;
+    /// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
+    /// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
+    /// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
+    /// # unsafe { run.launch(&[&x])?.wait()? };
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn get<T: AnyBitPattern>(&self, at: usize) -> T {
         let bytes = at.checked_add(size_of::<T>()).and_then(|end| self.bytes.get(at..end));
         match bytes {
@@ -107,6 +191,27 @@ impl<'a> Params<'a> {
     /// # Panics
     ///
     /// As [`get`](Params::get).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let kernels = rig_host::Kernels::new().group("k", 16, |params, _| {
+    ///     let x: *mut f32 = params.address(0);
+    ///     // SAFETY: slot 0 has a float, and the launch one group.
+    ///     unsafe { *x += 1.0 };
+    /// });
+    /// # let function = device.load(&kernels.image())?.function("k")?;
+    /// # let x = device.from_slice(&[1.0_f32; 64])?;
+    /// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
+    /// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
+    /// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
+    /// # unsafe { run.launch(&[&x])?.wait()? };
+    /// assert_eq!(x.read(|x| x[0])?, 2.0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn address<T>(&self, at: usize) -> *mut T {
         // The address of memory that the driver handed out: its provenance was exposed when the region was located.
         std::ptr::with_exposed_provenance_mut(self.get::<u64>(at) as usize)
@@ -122,6 +227,26 @@ impl<'a> Params<'a> {
     /// # Panics
     ///
     /// As [`get`](Params::get).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let kernels = rig_host::Kernels::new().group("k", 16, |params, _| {
+    ///     // SAFETY: slot 0 has 64 floats, which nothing writes meanwhile.
+    ///     let x: &[f32] = unsafe { params.slice(0, 0, 64) };
+    ///     assert_eq!(x.iter().sum::<f32>(), 64.0);
+    /// });
+    /// # let function = device.load(&kernels.image())?.function("k")?;
+    /// # let x = device.from_slice(&[1.0_f32; 64])?;
+    /// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
+    /// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
+    /// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
+    /// # unsafe { run.launch(&[&x])?.wait()? };
+    /// # Ok(())
+    /// # }
+    /// ```
     pub unsafe fn slice<T>(&self, at: usize, first: usize, len: usize) -> &'a [T] {
         // SAFETY: the caller says that the memory reaches so far.
         let start = unsafe { self.address::<T>(at).add(first) };
@@ -139,6 +264,27 @@ impl<'a> Params<'a> {
     /// # Panics
     ///
     /// As [`get`](Params::get).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// let kernels = rig_host::Kernels::new().group("k", 16, |params, at| {
+    ///     // SAFETY: slot 0 has 64 floats for each group, and no other group touches these.
+    ///     let x: &mut [f32] = unsafe { params.slice_mut(0, 64 * at.group[0] as usize, 64) };
+    ///     x.fill(5.0);
+    /// });
+    /// # let function = device.load(&kernels.image())?.function("k")?;
+    /// # let x = device.from_slice(&[1.0_f32; 64])?;
+    /// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
+    /// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
+    /// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
+    /// # unsafe { run.launch(&[&x])?.wait()? };
+    /// assert_eq!(x.to_vec()?, [5.0; 64]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub unsafe fn slice_mut<T>(&self, at: usize, first: usize, len: usize) -> &'a mut [T] {
         // SAFETY: the caller says that the memory reaches so far.
         let start = unsafe { self.address::<T>(at).add(first) };

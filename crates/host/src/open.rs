@@ -15,6 +15,14 @@ pub struct MemoryOpener(());
 
 /// The memory device: the host's memory, and work that is done before its submit returns, on the thread that submits it.
 /// Its name is `MEMORY`.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let device = rig::open(rig_host::memory())?;
+/// assert_eq!(device.name(), "MEMORY");
+/// # Ok(())
+/// # }
+/// ```
 pub fn memory() -> MemoryOpener {
     MemoryOpener(())
 }
@@ -38,12 +46,29 @@ pub struct CoresOpener {
 }
 
 /// The cores device: work runs asynchronously on a pool over the host's cores. Its name is `CORES`.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// let device = rig::open(rig_host::cores())?;
+/// assert_eq!(device.name(), "CORES");
+/// # Ok(())
+/// # }
+/// ```
 pub fn cores() -> CoresOpener {
     CoresOpener { cores: None }
 }
 
 impl CoresOpener {
     /// Runs work on at most `cores` threads at a time, rather than on as many as the host offers the process.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// use std::num::NonZero;
+    /// // Half of a small machine, say.
+    /// let device = rig::open(rig_host::cores().threads(NonZero::<u32>::MIN))?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn threads(self, cores: NonZero<u32>) -> CoresOpener {
         CoresOpener { cores: Some(cores) }

@@ -5,8 +5,8 @@
 //!
 //! # Invariants
 //!
-//! 1. No bytes make the loader panic, read outside of them, or take more memory than [`IMAGE_BYTES_MAX`] and a small
-//!    multiple of their length.
+//! 1. No bytes make the loader panic, read outside of them, or take more memory than the image that they ask for, of two
+//!    times [`IMAGE_BYTES_MAX`] at most, and a small multiple of their length.
 //! 2. Nothing is ever writable and executable at one time.
 //!
 //! # What it leaves out

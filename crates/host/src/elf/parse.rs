@@ -293,6 +293,10 @@ impl<'a> Reader<'a> {
             if table != symbol_table {
                 return Err(format!("the relocations of {target} name no symbol table of the object"));
             }
+            // Each has its own bytes in the file.
+            if entries.len() > (self.bytes.len() / size_of::<elf::Rela64<LE>>()).saturating_sub(relocations.len()) {
+                return Err("the object's tables of relocations overlap".into());
+            }
             if entries.len() > RELOCATIONS_MAX - relocations.len() {
                 return Err(format!("the object has more than {RELOCATIONS_MAX} relocations"));
             }
