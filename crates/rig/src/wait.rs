@@ -204,5 +204,20 @@ pub(crate) fn wait_moved(core: &Core, seen: u64) -> Result<()> {
         core.lose("its driver answered Later with nothing in flight");
         return Err(core.lost_error());
     }
-    wait(Stamp { slot: core.slot, value: seen + 1 })
+    let next = Stamp { slot: core.slot, value: seen + 1 };
+    match wait(next) {
+        // It failed with another device, and this one goes on: its word moves once that one is stopped.
+        Err(Error::Lost { .. }) if !core.gate.is_shut() => wait_past(core, next),
+        answer => answer,
+    }
+}
+
+/// Waits until the device's word shows the value, whatever came of it.
+fn wait_past(core: &Core, stamp: Stamp) -> Result<()> {
+    let mut patience = Patience::new(core);
+    while core.shown() < stamp.value {
+        core.check_open()?;
+        patience.pass(stamp)?;
+    }
+    Ok(())
 }

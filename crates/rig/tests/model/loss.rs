@@ -50,6 +50,32 @@ fn copies_and_memsets_of_nothing_are_lost_too() {
     a.model.assert_clean();
 }
 
+/// Promises C32, S04.
+#[test]
+fn a_submit_that_finds_no_room_behind_failed_work_waits_and_is_not_lost_with_it() {
+    let model = Model::with("NO-ROOM-BEHIND", Options::default().waits(WAITS).depth(1));
+    let (mut a, mut b) = (Bench::of(&model), Bench::of(&model));
+    let (x, y, z) = (a.buffer(), b.buffer(), b.buffer());
+    let first = a.iota(&x, 1).unwrap();
+    b.iota.after(&[first]);
+    let second = b.iota(&y, 1).unwrap();
+    a.control.fault("A burned");
+    lost(second.wait());
+    let (control, before) = (b.control.clone(), b.control.calls().sleep);
+    std::thread::scope(|scope| {
+        let submitter = scope.spawn(|| b.iota(&z, 5));
+        control.wait_calls(Call::Sleep, before + 1);
+        a.device.close();
+        model.complete_all();
+        let beside = submitter.join().unwrap().unwrap();
+        model.complete_all();
+        beside.wait().unwrap();
+    });
+    assert_eq!(values(&z).unwrap(), counted(5));
+    lost(second.wait());
+    model.assert_clean();
+}
+
 /// Promises C15, C32.
 #[test]
 fn a_wait_behind_work_that_a_loss_holds_up_sleeps_until_the_lost_device_is_stopped() {
