@@ -86,5 +86,5 @@ pub use driver::{ModelDriver, ModelEntry, ModelImage, ModelOpener, ModelPlan, Mo
 pub use encoder::Encoder;
 pub use kernel::{Args, Grid, image};
 pub use options::{Options, Pace, Tells};
-pub use running::Blocked;
+pub use running::{Blocked, Ran};
 pub use violation::Violation;

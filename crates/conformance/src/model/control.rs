@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::driver::ModelOpener;
 use super::kernel::{Args, Kernel};
 use super::options::{Options, Pace};
-use super::running::Blocked;
+use super::running::{Blocked, Ran};
 use super::state::{Device, Hold, Shared, State};
 use super::{Call, Calls, Violation};
 use crate::primitive::{Condvar, Mutex, MutexGuard};
@@ -100,6 +100,12 @@ impl Model {
     /// Gives the model a kernel beside those that it has.
     pub fn kernel(&self, name: &str, code: impl Fn(&mut Args<'_>) -> Result<(), String> + Send + Sync + 'static) {
         self.lock().kernels.insert(name.into(), Kernel { code: Arc::new(code) });
+    }
+
+    /// Tells of each value's work as it begins, and as it ends well, before the word shows it: with no lock of the model's
+    /// held, on the thread that runs the work.
+    pub fn watch(&self, told: impl Fn(Ran) + Send + Sync + 'static) {
+        self.lock().watch = Some(Arc::new(told));
     }
 
     /// Runs the next value of a device that the seed picks among those that can run; gives device and value.

@@ -29,6 +29,20 @@ pub enum Blocked {
     NeedsLater(u64),
 }
 
+/// Work that runs, as [`Model::watch`](super::Model::watch) tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ran {
+    /// The number of the device.
+    pub device: usize,
+    /// The index of the device's word.
+    pub word: usize,
+    /// The value.
+    pub value: u64,
+    /// Whether the work has ended; it begins otherwise.
+    pub ended: bool,
+}
+
 impl Device {
     /// What keeps the next value from running.
     pub(crate) fn blocked(&self) -> Result<(), Blocked> {
@@ -76,10 +90,15 @@ impl Shared {
         // PANIC: `blocked` found the job.
         let job = device.jobs.front_mut().expect("a job that may run");
         let (value, ops, times) = (job.value, std::mem::take(&mut job.ops), job.times.take());
-        let tells = state.options.tells;
+        let mut ran = Ran { device: id, word: device.index.get(), value, ended: false };
+        let (tells, watch) = (state.options.tells, state.watch.clone());
         drop(state);
+        let told = |ran| watch.iter().for_each(|watch| watch(ran));
+        told(ran);
         let start = times::now();
         let result = perform(ops);
+        ran.ended = true;
+        result.iter().for_each(|()| told(ran));
         if let Some(times) = times {
             tell(&times, tells, Span { start, end: times::now() });
         }

@@ -15,6 +15,7 @@ use super::bytes::{Block, Span};
 use super::kernel::{FunctionOf, Grid, Kernel, Resolved};
 use super::options::{Options, Pace};
 use super::rng::Rng;
+use super::running::Ran;
 use super::{Call, Calls, Violation};
 use crate::primitive::thread::ThreadId;
 use crate::primitive::{Condvar, Mutex, MutexGuard};
@@ -44,6 +45,8 @@ pub(crate) struct State {
     /// The PCI function that bus addresses were given to, first: from then on nothing opens the model's hardware (E36).
     pub(crate) bus_given: Option<String>,
     pub(crate) next_bus: u64,
+    /// Told of the work that runs.
+    pub(crate) watch: Option<Arc<dyn Fn(Ran) + Send + Sync>>,
 }
 
 /// Where a device is in its life.
@@ -240,6 +243,7 @@ impl State {
             refuse_open: VecDeque::new(),
             bus_given: None,
             next_bus: super::sharing::FIRST_BUS,
+            watch: None,
         }
     }
 
