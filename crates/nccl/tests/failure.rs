@@ -21,7 +21,7 @@ const AGAIN: &str = "RIG_NCCL_AGAIN";
 /// TIMEOUT: bounds that no test reaches: what a test sees before them it sees for another reason.
 const FAR: Duration = Duration::from_secs(90);
 /// TIMEOUT: a bound that a test waits for.
-const NEAR: Duration = Duration::from_millis(1500);
+const NEAR: Duration = Duration::from_secs(3);
 /// TIMEOUT: what is seen at once is seen by then, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
 
@@ -29,7 +29,7 @@ const SOON: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(2);
 /// TIMEOUT: without process 0, the end of NCCL's work is three times this away: short, and longer than a closed connection takes
 /// to be seen.
-const SHORT: Duration = Duration::from_secs(4);
+const SHORT: Duration = Duration::from_secs(8);
 
 /// The stand-in's groups of operations of a rank before a test's own: one of each kind, and the pairs.
 const WARM: u32 = 5;
