@@ -37,6 +37,9 @@ const STUCK: std::time::Duration = std::time::Duration::from_secs(100);
 /// A PCI function of the suite's machines.
 const NETWORK_CARD: &str = "0000:41:00.0";
 
+/// The memory of each GPU: what a case of buffers past 4 GiB needs. What of it is touched is the host's, and no more.
+const VRAM: u64 = 8 << 30;
+
 /// A machine with two GPUs.
 pub struct Machines {
     machine: Machine,
@@ -46,7 +49,7 @@ pub struct Machines {
 
 impl Machines {
     pub fn new(seed: u64) -> Machines {
-        let builder = Machine::builder().seed(seed).gpus(2).pci_function(NETWORK_CARD).stuck_after(STUCK);
+        let builder = Machine::builder().seed(seed).gpus(2).vram(VRAM).pci_function(NETWORK_CARD).stuck_after(STUCK);
         let machine = builder.build();
         let system = rig_amd::on(&machine);
         Machines { machine, system, faults: AtomicBool::new(false) }
