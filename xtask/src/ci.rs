@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::sanitize::Sanitizer;
-use crate::{Result, apple, check, fuzz, instructions, model, pages, sanitize, test};
+use crate::{Result, apple, check, fuzz, instructions, model, pages, sanitize, sim, test};
 
 /// How long the whole may take on two cores: half an hour, past which people stop waiting for an answer, less what
 /// `.ci/run` does before it.
@@ -47,7 +47,7 @@ pub fn run(skip: &[String]) -> Result {
 }
 
 /// Every step.
-fn steps() -> [Step; 9] {
+fn steps() -> [Step; 11] {
     let step = |name, missing, run| Step { name, missing, run };
     [
         step("check", None, check::run),
@@ -55,6 +55,8 @@ fn steps() -> [Step; 9] {
         step("pages", pages::missing(), pages::run),
         step("apple", apple::missing(), apple::run),
         step("model", None, || model::run(&[])),
+        step("sim", None, sim::ci),
+        step("soak", None, sim::ci_soak),
         step("instructions", instructions::missing(), instructions::run),
         step("fuzz", fuzz::missing(), fuzz::ci),
         step("thread", sanitize::missing(), || sanitize::run(Sanitizer::Thread, &[])),

@@ -22,6 +22,7 @@ mod peers;
 mod promises;
 mod sanitize;
 mod shell;
+mod sim;
 mod sources;
 mod test;
 mod tidy;
@@ -123,6 +124,14 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// The simulation: programs of several threads on model devices, each from a seed, checked over all that happened.
+    Sim(sim::Simulation),
+    /// A mixed load of real threads, with memory that stays flat and handles that all come back.
+    Soak {
+        /// For how long.
+        #[arg(long, default_value_t = 10.0)]
+        minutes: f64,
+    },
     /// What the compiler does not look at: sizes, tags, banned calls, links, and which crate depends on which.
     Tidy,
     /// Everything that continuous integration runs.
@@ -150,6 +159,8 @@ fn main() -> ExitCode {
         Task::Headers { check } => headers::run(check),
         Task::Pages => pages::run(),
         Task::MetalProtocols => metal_protocols::run(),
+        Task::Sim(asked) => sim::run(&asked),
+        Task::Soak { minutes } => sim::soak(minutes),
         Task::Tidy => tidy::run(),
         Task::Unsafe { check } => unsafes::run(check),
         Task::Ci { skip } => ci::run(&skip),
