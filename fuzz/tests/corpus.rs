@@ -56,6 +56,18 @@ fn every_input_that_once_failed_holds_every_property() {
     run("past");
 }
 
+/// Tables that lie over one another name more than the file holds: work and memory of the square of its length.
+#[test]
+fn tables_and_segments_that_overlap_are_refused() {
+    let past = |input: &str| fs::read(folder("past").join(input)).unwrap();
+    let host = rig_host::fuzz::linked(&past("host-elf/tables-that-overlap"), 0, 1 << 20);
+    assert!(host.as_ref().is_err_and(|why| why.contains("overlap")), "{host:?}");
+    for input in ["amd-object/tables-that-overlap", "amd-object/segments-that-overlap"] {
+        let object = rig_amd::fuzz::object(&past(input), 0);
+        assert!(object.as_ref().is_err_and(|why| why.contains("overlap")), "{input}: {object:?}");
+    }
+}
+
 #[test]
 fn every_folder_of_inputs_is_a_targets_and_all_are_small() {
     let names: BTreeSet<&str> = TARGETS.iter().map(|target| target.name).collect();

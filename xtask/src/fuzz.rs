@@ -30,6 +30,9 @@ const SECONDS: u64 = 60;
 // with much else to do must not look like one.
 const INPUT_SECONDS: u32 = 30;
 
+/// The bytes of one target's inputs in the repository. Object files take kilobytes each.
+const KEPT_BYTES_MAX: u64 = 64 << 10;
+
 /// Flags that have LLVM count edges and note compared values (SanitizerCoverage, as clang's -fsanitize=fuzzer asks for), and that
 /// find what wraps.
 const FLAGS: [&str; 7] = [
@@ -177,14 +180,21 @@ fn fuzz(program: &Path, target: &Target, seconds: u64) -> Result {
 /// about each input here the edges alone are taken.
 fn merge(program: &Path, target: &Target) -> Result {
     let kept = folder(root().join("fuzz/corpus"), target)?;
-    let (merged, control) = (folder(target_of("fuzz").join("merged"), target)?, target_of("fuzz").join("merge.txt"));
-    for old in [&merged, &control] {
-        let _ = fs::remove_dir_all(old);
-        let _ = fs::remove_file(old);
+    let control = target_of("fuzz").join("merge.txt");
+    let unread = |folder: &Path, error| format!("{} cannot be read: {error}", folder.display());
+    let mut inputs = Vec::new();
+    for folder in [kept.clone(), found_in(target)?] {
+        for entry in fs::read_dir(&folder).map_err(|error| unread(&folder, error))? {
+            inputs.push(entry.map_err(|error| unread(&folder, error))?.path());
+        }
     }
-    fs::create_dir_all(&merged).map_err(|error| format!("{} cannot be made: {error}", merged.display()))?;
+    // The first lines of the file: how many inputs, how many of them are known already, and their paths.
+    let paths: String = inputs.iter().map(|path| format!("{}\n", path.display())).collect();
+    fs::write(&control, format!("{}\n0\n{paths}", inputs.len()))
+        .map_err(|error| format!("{} cannot be written: {error}", control.display()))?;
+    // What libFuzzer's merge has a process of its own do: run each, and write of each what it reaches.
     let told = format!("-merge_control_file={}", control.display());
-    step(libfuzzer(program, target).arg("-merge=1").arg(told).arg(&merged).arg(&kept).arg(found_in(target)?))?;
+    step(libfuzzer(program, target).arg("-merge_inner=1").arg(told))?;
     let text =
         fs::read_to_string(&control).map_err(|error| format!("{} cannot be read: {error}", control.display()))?;
     let chosen = cover(&reached(&text));
@@ -228,13 +238,17 @@ fn reached(control: &str) -> Vec<Reached> {
     all
 }
 
-/// Inputs that together reach what all reach: at each step the one that adds the most edges for its bytes.
+/// Inputs that together reach what all reach, or as much of it as [`KEPT_BYTES_MAX`] allows: at each step the one that adds the
+/// most edges for its bytes.
 fn cover(all: &[Reached]) -> Vec<PathBuf> {
     let mut left: BTreeSet<u64> = all.iter().flat_map(|(.., edges)| edges.iter().copied()).collect();
     let mut chosen = Vec::new();
+    let mut bytes = 0;
     while !left.is_empty() {
         let worth = |(_, size, edges): &&Reached| edges.intersection(&left).count() as u64 * 1_000_000 / (size + 64);
-        let Some((path, _, edges)) = all.iter().max_by_key(worth) else { break };
+        let best = all.iter().max_by_key(worth).filter(|(_, size, _)| bytes + size <= KEPT_BYTES_MAX);
+        let Some((path, size, edges)) = best else { break };
+        bytes += size;
         left.retain(|edge| !edges.contains(edge));
         chosen.push(path.clone());
     }

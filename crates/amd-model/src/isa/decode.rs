@@ -210,7 +210,10 @@ fn first_source(inst: &mut Inst, source: u32) -> Result<(), FaultKind> {
     let control = inst.words[1];
     let [_, second, _] = inst.row.shape.src;
     let wide = inst.row.shape.dst > 1 || second > 1;
+    // A constant would stand where the control word does.
+    let constant = matches!(inst.row.shape.extra, Extra::ConstantMiddle | Extra::ConstantLast);
     if wide
+        || constant
         || ["v_cmpx", "v_fmac_dx9", "v_movrel"].iter().any(|start| inst.row.name.starts_with(start))
         || !matches!(inst.row.run, Run::Registers(_))
     {
