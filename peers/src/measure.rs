@@ -100,8 +100,8 @@ fn row(line: Line, peers: &mut [Measured], host: &mut Host, effort: Effort) -> R
 /// The median and quartiles of rounds; `None` of none.
 fn figure(mut rounds: Vec<f64>) -> Option<Figure> {
     rounds.sort_by(f64::total_cmp);
-    let at = |share: usize| rounds.get(share * rounds.len().saturating_sub(1) / 4).copied();
-    Some(Figure { median: at(2)?, low: at(1)?, high: at(3)? })
+    let last = rounds.len().checked_sub(1)?;
+    Some(Figure { median: rounds[last / 2], low: rounds[last / 4], high: rounds[(3 * last).div_ceil(4)] })
 }
 
 /// Runs blocks for a while; gives the median of what they answer.
@@ -277,5 +277,6 @@ mod tests {
     fn a_figure_is_the_median_between_its_quartiles() {
         assert_eq!(figure(vec![]), None);
         assert_eq!(figure(vec![5.0, 1.0, 2.0, 4.0, 3.0]), Some(Figure { median: 3.0, low: 2.0, high: 4.0 }));
+        assert_eq!(figure(vec![3.0, 1.0, 2.0]), Some(Figure { median: 2.0, low: 1.0, high: 3.0 }));
     }
 }

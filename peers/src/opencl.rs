@@ -62,7 +62,9 @@ impl Pocl {
         let Some(opencl) = OpenCl::open() else { return Ok(None) };
         let found = platforms(&opencl).into_iter().find(|one| fact(&opencl, *one, sys::PLATFORM_NAME).contains(NAME));
         let Some(platform) = found else { return Ok(None) };
-        let about = fact(&opencl, platform, sys::PLATFORM_VERSION);
+        // What it was built with stands behind the version.
+        let version = fact(&opencl, platform, sys::PLATFORM_VERSION);
+        let about = version.split("  ").next().unwrap_or_default().to_owned();
         let (context, queue, kernel) = make(&opencl, platform)?;
         let opencl = Rc::new(opencl);
         let mut pocl = Pocl { opencl, about, context, queue, kernel, small: Vec::new(), large: Vec::new() };

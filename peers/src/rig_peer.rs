@@ -27,7 +27,8 @@ pub struct Rig {
     single: Run,
     batch: Run,
     large: Run,
-    small: Vec<[Buffer; 2]>,
+    /// The pairs, one after the other: as the slots of the batch.
+    small: Vec<Buffer>,
     large_pair: [Buffer; 2],
 }
 
@@ -70,7 +71,7 @@ impl Rig {
             y.write(|y: &mut [f32]| y.fill(0.0))?;
             Ok([x, y])
         };
-        let small = (0..PAIRS).map(|_| pair(SMALL)).collect::<rig::Result<Vec<[Buffer; 2]>>>()?;
+        let small = (0..PAIRS).map(|_| pair(SMALL)).collect::<rig::Result<Vec<[Buffer; 2]>>>()?.into_flattened();
         let large_pair = pair(LARGE)?;
         Ok(Rig { single, batch, large, small, large_pair, device })
     }
@@ -87,23 +88,22 @@ impl Peer for Rig {
 
     fn singles(&mut self, submitted: &mut dyn FnMut()) -> Result {
         let mut last = None;
-        for [x, y] in &self.small {
-            last = Some(launch(&mut self.single, &[x, y])?);
+        for pair in self.small.as_chunks::<2>().0 {
+            last = Some(launch(&mut self.single, &pair.each_ref())?);
         }
         submitted();
         last.map_or(Ok(()), |point| point.wait().map_err(why))
     }
 
     fn batch(&mut self, submitted: &mut dyn FnMut()) -> Result {
-        let buffers: Vec<&Buffer> = self.small.iter().flatten().collect();
+        let buffers: Vec<&Buffer> = self.small.iter().collect();
         let point = launch(&mut self.batch, &buffers)?;
         submitted();
         point.wait().map_err(why)
     }
 
     fn round_trip(&mut self) -> Result {
-        let [x, y] = &self.small[0];
-        launch(&mut self.single, &[x, y])?.wait().map_err(why)
+        launch(&mut self.single, &[&self.small[0], &self.small[1]])?.wait().map_err(why)
     }
 
     fn add(&mut self) -> Result {
@@ -124,6 +124,6 @@ impl Peer for Rig {
     }
 
     fn small(&mut self, pair: usize) -> Result<Vec<f32>> {
-        self.small[pair][1].read(|y: &[f32]| y.to_vec()).map_err(why)
+        self.small[2 * pair + 1].read(|y: &[f32]| y.to_vec()).map_err(why)
     }
 }

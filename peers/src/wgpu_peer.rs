@@ -48,7 +48,7 @@ impl Wgpu {
             return Ok(None);
         };
         let info = adapter.get_info();
-        let about = format!("30, {}, {} {}", info.name, info.driver, info.driver_info);
+        let about = format!("wgpu 30, {}, {}", info.name, info.driver_info);
         let asked = adapter.request_device(&wgpu::DeviceDescriptor::default()).block_on();
         let (device, queue) = asked.map_err(|error| format!("wgpu gives no device: {error}"))?;
         let source = wgpu::ShaderSource::Wgsl(ADD.into());
