@@ -154,6 +154,7 @@ fn settle(before: Takes) -> Takes {
         if now.threads <= before.threads && now.files <= before.files || began.elapsed() > Duration::from_secs(10) {
             return now;
         }
+        // TIMEOUT: between two looks, at what ends by itself within tens of milliseconds.
         std::thread::sleep(Duration::from_millis(10));
     }
 }
