@@ -16,22 +16,6 @@ use bytemuck::AnyBitPattern;
 use crate::group;
 
 /// A group's place in the grid, its memory and its barrier.
-///
-/// ```
-/// # fn main() -> rig::Result<()> {
-/// # let device = rig::open(rig_host::cores())?;
-/// let kernels = rig_host::Kernels::new().group("k", 16, |_, at| {
-///     println!("group {:?} of {:?}, of {} threads", at.group, at.groups, at.thread_count());
-/// });
-/// # let function = device.load(&kernels.image())?.function("k")?;
-/// # let x = device.from_slice(&[1.0_f32; 64])?;
-/// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
-/// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
-/// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
-/// # unsafe { run.launch(&[&x])?.wait()? };
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Group {
