@@ -15,5 +15,8 @@ fn the_committed_library_is_what_the_packer_makes_of_its_source() {
         std::fs::write(library, packed).unwrap();
         return;
     }
-    assert!(std::fs::read(library).unwrap() == packed, "make metal.metallib anew: run this test with RIG_WRITE_METALLIB=1");
+    assert!(
+        std::fs::read(library).unwrap() == packed,
+        "make metal.metallib anew: run this test with RIG_WRITE_METALLIB=1"
+    );
 }
