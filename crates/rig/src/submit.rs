@@ -307,11 +307,11 @@ impl Submit<'_> {
             }
         }
         let outcome = self.hand_over();
-        let left = self.core.gate.give_turn();
         let value = match &outcome {
             Ok(value) => *value,
-            Err(trouble) => trouble.given(),
+            Err(trouble) => self.give_up(trouble),
         };
+        let left = self.core.gate.give_turn();
         if value == NOT_GIVEN {
             self.unlock(self.order.len());
         } else {
@@ -325,6 +325,16 @@ impl Submit<'_> {
         self.conclude(outcome, left)
     }
 
+    /// What failed under the turn shuts the device before the turn is given back, or another thread's value would come after
+    /// one that never runs (E09). The value that the driver was given.
+    #[cold]
+    fn give_up(&self, trouble: &Trouble) -> u64 {
+        if let Trouble::Failed { fault, .. } | Trouble::Panicked(fault) = trouble {
+            self.core.shut_for(fault);
+        }
+        trouble.given()
+    }
+
     #[cold]
     fn conclude(&mut self, outcome: std::result::Result<u64, Trouble>, left: Left) -> std::result::Result<Point, Halt> {
         self.core.after(left);
@@ -332,7 +342,7 @@ impl Submit<'_> {
             // The device was lost or closed before the submit returned (S11).
             Ok(_) => self.fail(self.core.lost_error()),
             Err(Trouble::Failed { fault, .. } | Trouble::Panicked(fault)) => {
-                self.core.lose(fault);
+                self.core.lose_shut(fault);
                 self.fail(self.core.lost_error())
             }
             Err(Trouble::Refused(why)) => {

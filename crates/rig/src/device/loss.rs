@@ -30,13 +30,33 @@ impl Core {
         if !self.lose_alone(&why) {
             return;
         }
-        if fault.reach.unwrap_or(self.facts.reach) == Reach::Driver {
+        self.spread(&why, fault.reach);
+    }
+
+    /// Loses what else the fault reaches, and fails what depends on what was lost.
+    fn spread(&self, why: &Arc<str>, reach: Option<Reach>) {
+        if reach.unwrap_or(self.facts.reach) == Reach::Driver {
             let driver = self.driver.as_any().type_id();
             for other in known().iter().filter(|core| core.driver.as_any().type_id() == driver) {
-                other.lose_alone(&why);
+                other.lose_alone(why);
             }
         }
         propagate();
+    }
+
+    /// Shuts the device for a fault while its turn is held; [`lose_shut`](Core::lose_shut) then does the rest of the loss.
+    pub(crate) fn shut_for(&self, fault: &Fault) {
+        self.shut(&fault.reason.as_str().into(), true, |gate| gate.lose());
+    }
+
+    /// What a loss brings with it, once [`shut_for`](Core::shut_for) has shut the device, with no lock and no turn held.
+    pub(crate) fn lose_shut(&self, fault: Fault) {
+        self.wake_waiters();
+        let why = fault.reason.into();
+        if self.why_lost().as_ref() == Some(&why) {
+            tell!(error, "a device is lost", device = &*self.name, why = &*why);
+            self.spread(&why, fault.reach);
+        }
     }
 
     fn lose_alone(&self, why: &Arc<str>) -> bool {
@@ -79,16 +99,16 @@ impl Core {
     /// Writes the reason, shuts the gate, fails what is not reached. False if the device was lost or closed before.
     fn shut(&self, why: &Arc<str>, fault: bool, shut: impl FnOnce(&crate::gate::Gate) -> bool) -> bool {
         let lost = Lost { device: Arc::clone(&self.name), why: Arc::clone(why) };
-        {
-            let mut reason = self.reason.lock();
-            if reason.is_some() {
-                return false;
-            }
-            *reason = Some(Reason { lost: lost.clone(), fault });
+        // Held to the end: stop asks for the reason first, so it raises no word before what was not reached has failed.
+        let mut reason = self.reason.lock();
+        if reason.is_some() {
+            return false;
         }
+        *reason = Some(Reason { lost: lost.clone(), fault });
         shut(&self.gate);
         self.refresh();
         timelines().fail_unreached(self.slot, &lost);
+        drop(reason);
         true
     }
 

@@ -50,6 +50,33 @@ fn copies_and_memsets_of_nothing_are_lost_too() {
     a.model.assert_clean();
 }
 
+/// Promises C20, E09.
+#[test]
+fn no_value_comes_after_one_whose_submit_failed() {
+    for panics in (0..40).map(|round| round % 2 == 0) {
+        let mut a = Bench::new("A");
+        let (x, y) = (a.buffer(), a.buffer());
+        let mut other = a.device.submission().memset(0, 1).make().unwrap().take();
+        let held = a.control.hold(Call::Submit);
+        if panics {
+            a.control.panic_next_submit();
+        } else {
+            a.control.fail_next_submit("burned");
+        }
+        let control = a.control.clone();
+        std::thread::scope(|scope| {
+            let failing = scope.spawn(|| a.iota(&x, 1));
+            held.wait_inside(1);
+            // It waits for the turn that the failing one has.
+            let waiting = scope.spawn(|| other.submit(&[&y]));
+            held.release();
+            lost(failing.join().unwrap());
+            lost(waiting.join().unwrap());
+        });
+        assert_eq!(control.submitted(), control.start() + 1, "the value that failed is the last");
+    }
+}
+
 /// Promises C32, S04.
 #[test]
 fn a_submit_that_finds_no_room_behind_failed_work_waits_and_is_not_lost_with_it() {
