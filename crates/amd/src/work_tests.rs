@@ -59,11 +59,12 @@ fn room_counts_what_submit_takes_for_every_kind_of_work() {
         .collect();
     // No packet runs: the ring's bytes are what matters, and the kernel's address is none.
     machine.hang(true);
-    let entries = [Entry::of_params(16, 1024, 0), Entry::of_params(4000, 64, 0)];
+    let entries = entries(&amd);
     amd.grow_stamps().unwrap();
     let mut random = Random(5);
     let (mut filled, mut timed) = (0, 0);
     for value in 1..400 {
+        let known = known(&amd, value);
         let mut slots = Vec::new();
         let (mut parts, mut blocks) = (Vec::new(), Vec::new());
         for _ in 0..random.below(7) {
@@ -78,7 +79,7 @@ fn room_counts_what_submit_takes_for_every_kind_of_work() {
             let fills = usize::from(parts.iter().all(|part| !matches!(part, Part::Fill(_))) && value % 5 == 0);
             parts.push(match random.below(3 + fills as u64) {
                 0 => {
-                    let entry = entries[random.below(2) as usize].clone();
+                    let entry = entries[random.below(known) as usize].clone();
                     block.params_len = entry.params;
                     Part::Launch(Launch { entry, refs: [].into() })
                 }
@@ -123,6 +124,21 @@ fn room_counts_what_submit_takes_for_every_kind_of_work() {
     }
     assert!(filled > 5 && timed > 20, "{filled} with fills and {timed} with times");
     drop(amd);
+}
+
+/// Entries of no functions: the last two have private memory, the last of all more than there is scratch for at first.
+fn entries(amd: &Amd) -> [Entry; 4] {
+    let private = |scratch| Entry { private: 68, scratch, ..Entry::of_params(16, 64, 0) };
+    amd.grow_scratch(9).unwrap();
+    [Entry::of_params(16, 1024, 0), Entry::of_params(4000, 64, 0), private(9), private(40)]
+}
+
+/// How many of them are there when the value is placed.
+fn known(amd: &Amd, value: u64) -> u64 {
+    if value == 12 {
+        amd.grow_scratch(40).unwrap();
+    }
+    if value < 12 { 3 } else { 4 }
 }
 
 /// A fill of so many commands, of every kind in turn.

@@ -1,6 +1,5 @@
 //! Memory that a PCI function reaches: given out as a dma-buf.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "tests fail by it")]
 
 #[expect(dead_code, reason = "each test binary uses some of it")]
 mod machine;

@@ -1,6 +1,5 @@
 //! Fills: launches, copies, memsets and packets of a program's own, in the device's order.
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "tests fail by it")]
 
 #[expect(dead_code, reason = "each test binary uses some of it")]
 mod machine;

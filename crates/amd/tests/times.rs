@@ -1,6 +1,5 @@
 //! When work ran, by the GPU's clock on the host's: stamps around each part, on its own queue.
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "tests fail by it")]
 
 #[expect(dead_code, reason = "each test binary uses some of it")]
 mod machine;

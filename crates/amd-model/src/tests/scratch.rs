@@ -73,7 +73,8 @@ impl Case {
         let (x, y) = (driver.alloc(4096, SHARED), driver.zeroed(4096, SHARED));
         x.put_words(&[1; 16]);
         let arguments = driver.alloc(4096, SHARED);
-        (arguments.word(0).store(x.va, Ordering::Relaxed), arguments.word(8).store(y.va, Ordering::Relaxed));
+        arguments.word(0).store(x.va, Ordering::Relaxed);
+        arguments.word(8).store(y.va, Ordering::Relaxed);
         arguments.word(16).store(u64::from(THREADS), Ordering::Relaxed);
         let kernel = image.kernel("scratch");
         let (arguments, group_bytes) = (arguments.va, 0);
