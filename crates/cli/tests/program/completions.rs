@@ -50,7 +50,7 @@ fn bash_completes_commands_options_devices_and_pages() {
     assert_eq!(bash("rig run --gri", &folder), ["--grid"]);
     assert_eq!(bash("rig run a.o f --group", &folder), ["--group", "--group-memory"]);
     assert_eq!(bash("rig run a.o f --device CO", &folder), ["CORES"]);
-    assert_eq!(bash("rig trace a.o f --device ME", &folder), ["MEMORY"]);
+    assert_eq!(bash("rig trace a.o f --device MEM", &folder), ["MEMORY"]);
     assert_eq!(bash("rig bench --qu", &folder), ["--quick"]);
     assert_eq!(bash("rig doctor me", &folder), ["metal"]);
     assert_eq!(bash("rig man dev", &folder), ["devices"]);
