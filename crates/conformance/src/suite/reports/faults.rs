@@ -184,6 +184,9 @@ pub fn the_loss_of_the_first_of_three_devices_reaches_the_last<F: Fixtures>(f: &
         links.map(|((first, second), third)| [first, second, third]).collect()
     });
     let reason = a.device.lost().expect("the device has faulted").to_string();
+    // A queue that waits for the lost device's word goes on once that one is stopped (C20): a read that takes a queue would
+    // stand behind the wait until then.
+    a.device.close();
     for (links, [x, y, z]) in chains.iter().zip(&buffers) {
         same_end(links, [x, y, z], &reason);
     }
