@@ -417,7 +417,6 @@ impl Submit<'_> {
     fn lock_and_collect<const LOCKED: bool>(&mut self) -> std::result::Result<(), Halt> {
         self.follow.clear();
         self.depends.clear();
-        let oldest = self.core.oldest_dependent.load(Ordering::Acquire);
         let any_failed = self.core.timelines.any_failed();
         for index in 0..self.order.len() {
             let of = self.order[index];
@@ -438,6 +437,8 @@ impl Submit<'_> {
                 self.unlock(held_now);
                 return self.fail(lost);
             }
+            // Read under the lock: whoever left a stamp here noted what it depends on before.
+            let oldest = self.core.oldest_dependent.load(Ordering::Acquire);
             if let Some(stamp) = held.stamps.write() {
                 // What is overwritten whole is not read: the order matters, and what came of the write does not.
                 self.meet(stamp, if of.whole { u64::MAX } else { oldest });
@@ -446,7 +447,7 @@ impl Submit<'_> {
                 held.stamps.each_read(|stamp| self.meet(stamp, u64::MAX));
             }
         }
-        if self.after.is_empty() { Ok(()) } else { self.collect_after(oldest) }
+        if self.after.is_empty() { Ok(()) } else { self.collect_after() }
     }
 
     /// A stamp that the work must follow. A value of the device's own, from `oldest` on, is one that this submit's cannot be
@@ -463,7 +464,8 @@ impl Submit<'_> {
         }
     }
 
-    fn collect_after(&mut self, oldest: u64) -> std::result::Result<(), Halt> {
+    fn collect_after(&mut self) -> std::result::Result<(), Halt> {
+        let oldest = self.core.oldest_dependent.load(Ordering::Acquire);
         for index in 0..self.after.len() {
             let stamp = self.after[index];
             match timelines().state(stamp) {

@@ -306,6 +306,31 @@ fn a_submit_that_follows_a_device_while_it_is_lost_is_lost_too() {
     });
 }
 
+/// Promise C32.
+#[test]
+fn work_over_what_a_submit_beside_it_writes_fails_with_that() {
+    check(|| {
+        let model = model("SHUTTLE-BESIDE");
+        let (a, b) = (rig::open(model.opener()).unwrap(), rig::open(model.opener()).unwrap());
+        let (x, y) = (a.buffer(4).unwrap(), b.buffer(4).unwrap());
+        let (mut on_a, mut on_b, mut other) = (Adder::new(&a), Adder::new(&b), Adder::new(&b));
+        let first = on_a.go(&x, 1).unwrap();
+        on_b.run.after(&[first]);
+        let mine = y.clone();
+        let beside = thread::spawn(move || other.go(&mine, 2).unwrap());
+        let second = on_b.go(&y, 1).unwrap();
+        let third = beside.join().unwrap();
+        model.device(0).fault("burned");
+        first.wait().unwrap_err();
+        second.reached().unwrap_err();
+        if third.value() > second.value() {
+            third.reached().unwrap_err();
+        }
+        drop((a, b));
+        model.assert_clean();
+    });
+}
+
 /// Promises S08, C14.
 #[test]
 fn submits_that_name_the_same_buffers_in_other_orders_never_deadlock() {
