@@ -128,6 +128,8 @@ pub struct Plan {
     pub loses: bool,
     /// Whether scripted shortages are drawn.
     pub short: bool,
+    /// Whether work that is stepped runs only once all threads wait: then much of it is in flight.
+    pub lazy: bool,
 }
 
 /// What the reader of a failure, or its shrinking, leaves out.
@@ -143,7 +145,10 @@ impl Plan {
         let mut random = Random::new(seed);
         let loses = random.below(5) < 2;
         let short = random.one_in(3);
+        // Where devices are lost, mostly what follows other devices' work and shares their memory.
+        let chains = loses && random.one_in(2);
         let lean = random.of(&[Group::Work, Group::Work, Group::Memory, Group::Share, Group::Host, Group::Wait]);
+        let lazy = random.one_in(2);
         let reach = if loses && random.one_in(4) { Reach::Driver } else { Reach::Device };
         let models = 1 + random.below(2);
         let models: Vec<ModelPlan> = (0..models).map(|_| draw_model(&mut random, reach, short)).collect();
@@ -156,7 +161,7 @@ impl Plan {
             let steps = 1 + random.below(length);
             let mut step = |random: &mut Random| {
                 number += 1;
-                let kind = draw_kind(random, lean, loses, short);
+                let kind = draw_kind(random, (lean, chains), loses, short);
                 let numbers = std::array::from_fn(|_| random.next() as u32);
                 Step { number: number - 1, kind, numbers }
             };
@@ -172,7 +177,7 @@ impl Plan {
             !without.threads.contains(&(index - 1))
         });
         seats.truncate(seats.len().saturating_sub(without.seats).max(1));
-        Plan { models, seats, threads, loses, short }
+        Plan { models, seats, threads, loses, short, lazy }
     }
 
     pub fn steps(&self) -> usize {
@@ -180,17 +185,19 @@ impl Plan {
     }
 }
 
-fn draw_kind(random: &mut Random, lean: Group, loses: bool, short: bool) -> Kind {
-    let weight = |group: Group, weight: usize| match group {
-        Group::Loss if !loses => 0,
-        Group::Short if !short => 0,
-        group if group == lean => 3 * weight,
+fn draw_kind(random: &mut Random, (lean, chains): (Group, bool), loses: bool, short: bool) -> Kind {
+    let weight = |kind: Kind, weight: usize, group: Group| match (kind, group) {
+        (_, Group::Loss) if !loses => 0,
+        (_, Group::Short) if !short => 0,
+        (Kind::LaunchTwo, _) if chains => 8 * weight,
+        (Kind::Borrow | Kind::Launch | Kind::Fault | Kind::Close, _) if chains => 2 * weight,
+        _ if group == lean && !chains => 3 * weight,
         _ => weight,
     };
-    let all = Kind::ALL.iter().map(|&(_, w, group)| weight(group, w)).sum();
+    let all = Kind::ALL.iter().map(|&(kind, w, group)| weight(kind, w, group)).sum();
     let mut at = random.below(all);
     for &(kind, w, group) in Kind::ALL {
-        let weight = weight(group, w);
+        let weight = weight(kind, w, group);
         if at < weight {
             return kind;
         }

@@ -197,6 +197,7 @@ pub struct World {
     /// Whether devices may be lost.
     pub loses: bool,
     pub short: bool,
+    pub lazy: bool,
     names: AtomicU64,
     /// Objects that submissions and wrapped memory keep: made, dropped.
     pub kept: Arc<[AtomicU64; 2]>,
@@ -228,6 +229,7 @@ impl World {
             opening: Mutex::new(()),
             loses: plan.loses,
             short: plan.short,
+            lazy: plan.lazy,
             names: AtomicU64::new(0),
             kept: pair(),
             owners: pair(),
