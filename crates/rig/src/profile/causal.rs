@@ -27,12 +27,9 @@ pub(super) fn profile(recorded: Arc<Recorded>) -> Profile {
 
 /// When each value ran, causally.
 fn spans(values: &[Arc<Value>], whole: Span) -> HashMap<Stamp, Span> {
-    let mut order: Vec<&Arc<Value>> = values.iter().collect();
-    // What a value follows was submitted before its own submit ended, and so was the value before it on its device.
-    order.sort_by_key(|value| value.submit.end);
     let mut spans: HashMap<Stamp, Span> = HashMap::new();
     let mut ends: HashMap<u32, u64> = HashMap::new();
-    for value in order {
+    for value in order(values) {
         let Some(told) = value.times.value() else { continue };
         let followed = value.follows.iter().filter_map(|stamp| spans.get(stamp)).map(|span| span.end);
         let before = ends.get(&value.stamp.slot).copied();
@@ -45,6 +42,37 @@ fn spans(values: &[Arc<Value>], whole: Span) -> HashMap<Stamp, Span> {
         ends.insert(value.stamp.slot, end);
     }
     spans
+}
+
+/// The values, each after those that it follows and the ones before it on its device.
+///
+/// The ends of their submits do not tell: of two threads that submit, the one whose value came first may be the last to return.
+fn order(values: &[Arc<Value>]) -> Vec<&Arc<Value>> {
+    let index: HashMap<Stamp, usize> = values.iter().enumerate().map(|(index, value)| (value.stamp, index)).collect();
+    let mut by_device: Vec<usize> = (0..values.len()).collect();
+    by_device.sort_by_key(|&index| (values[index].stamp.slot, values[index].stamp.value));
+    let (mut after, mut waits) = (vec![Vec::new(); values.len()], vec![0_usize; values.len()]);
+    let same = |pair: &&[usize]| values[pair[0]].stamp.slot == values[pair[1]].stamp.slot;
+    let before = by_device.windows(2).filter(same).map(|pair| (pair[0], pair[1]));
+    let followed = values.iter().enumerate().flat_map(|(index_of, value)| {
+        value.follows.iter().filter_map(|stamp| index.get(stamp)).map(move |&followed| (followed, index_of))
+    });
+    for (first, second) in before.chain(followed) {
+        after[first].push(second);
+        waits[second] += 1;
+    }
+    let mut ready: Vec<usize> = (0..values.len()).filter(|&index| waits[index] == 0).collect();
+    let mut next = 0;
+    while let Some(&index) = ready.get(next) {
+        next += 1;
+        for &second in &after[index] {
+            waits[second] -= 1;
+            if waits[second] == 0 {
+                ready.push(second);
+            }
+        }
+    }
+    ready.into_iter().map(|index| &values[index]).collect()
 }
 
 fn value_span(value: &Value, span: Option<Span>, zero: u64) -> ValueSpan {
@@ -84,4 +112,35 @@ fn host_span(host: Host, zero: u64) -> HostSpan {
 fn interval(span: Span, zero: u64) -> Interval {
     let since = |at: u64| Duration::from_nanos(at.saturating_sub(zero));
     Interval { start: since(span.start), end: since(span.end) }
+}
+
+#[cfg(test)]
+mod tests {
+    use rig_edge::times::Times;
+
+    use super::*;
+
+    fn value(stamp: Stamp, submit: (u64, u64), ran: (u64, u64), follows: &[Stamp]) -> Arc<Value> {
+        let times = Arc::new(Times::new(1));
+        times.note(Span { start: ran.0, end: ran.1 });
+        let submit = Span { start: submit.0, end: submit.1 };
+        Arc::new(Value { stamp, device: "A".into(), submit, times, parts: Vec::new(), follows: follows.to_vec() })
+    }
+
+    /// Promise C22.
+    #[test]
+    fn values_are_in_order_also_where_the_submit_of_the_first_returned_last() {
+        let stamp = |slot, value| Stamp { slot, value };
+        // 1:5 was submitted before 1:6 and returned after it; 0:9 follows 1:6, and returned before both.
+        let values = [
+            value(stamp(0, 9), (0, 10), (60, 70), &[stamp(1, 6)]),
+            value(stamp(1, 6), (0, 20), (40, 50), &[]),
+            value(stamp(1, 5), (0, 30), (20, 45), &[]),
+        ];
+        let spans = spans(&values, Span { start: 0, end: 100 });
+        let of = |slot, value| spans[&stamp(slot, value)];
+        assert_eq!((of(1, 5).start, of(1, 5).end), (20, 45), "as the device told it");
+        assert_eq!((of(1, 6).start, of(1, 6).end), (45, 50));
+        assert_eq!((of(0, 9).start, of(0, 9).end), (60, 70));
+    }
 }
