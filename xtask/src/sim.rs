@@ -7,6 +7,10 @@ use crate::shell::{cargo, run as step, target_of};
 /// Minutes of each in `ci`.
 const CI_MINUTES: f64 = 1.0;
 
+/// How many seeds of the simulation `ci` runs at most, whatever the machine: a change fails by what it breaks, and not by how far
+/// a faster machine looks.
+const CI_SEEDS: u64 = 4000;
+
 /// What a run of the simulation is asked for.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Simulation {
@@ -16,6 +20,9 @@ pub struct Simulation {
     /// Runs seed after seed until the time is up.
     #[arg(long)]
     minutes: Option<f64>,
+    /// Seeds at most, also where time is left.
+    #[arg(long)]
+    seeds: Option<u64>,
     /// Processes at one time.
     #[arg(long)]
     jobs: Option<usize>,
@@ -44,6 +51,7 @@ pub fn run(asked: &Simulation) -> Result {
     let options = [
         ("--seed", asked.seed.map(|seed| seed.to_string())),
         ("--minutes", asked.minutes.map(|minutes| minutes.to_string())),
+        ("--seeds", asked.seeds.map(|seeds| seeds.to_string())),
         ("--jobs", asked.jobs.map(|jobs| jobs.to_string())),
         ("--schedule", asked.schedule.map(|schedule| schedule.to_string())),
         ("--without-steps", asked.without_steps.clone()),
@@ -60,7 +68,7 @@ pub fn run(asked: &Simulation) -> Result {
 
 /// The share of it that continuous integration runs.
 pub fn ci() -> Result {
-    run(&Simulation { seed: Some(1), minutes: Some(CI_MINUTES), ..Simulation::default() })
+    run(&Simulation { seed: Some(1), minutes: Some(CI_MINUTES), seeds: Some(CI_SEEDS), ..Simulation::default() })
 }
 
 /// Runs the soak.

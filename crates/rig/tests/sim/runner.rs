@@ -22,6 +22,8 @@ const FEW: u64 = if cfg!(rig_shuttle) { 200 } else { 24 };
 struct Arguments {
     seed: Option<u64>,
     minutes: Option<f64>,
+    /// How many seeds at most, whatever the time.
+    seeds: Option<u64>,
     /// Whether this process plays the one seed itself.
     one: bool,
     trace: bool,
@@ -42,6 +44,7 @@ fn arguments() -> Arguments {
         match argument.as_str() {
             "--seed" => arguments.seed = all.next().and_then(|text| text.parse().ok()),
             "--minutes" => arguments.minutes = number(),
+            "--seeds" => arguments.seeds = all.next().and_then(|text| text.parse().ok()),
             "--jobs" => arguments.jobs = number().unwrap_or(2.0) as usize,
             "--schedule" => arguments.schedule = number().unwrap_or(0.0) as u64,
             "--without-steps" => arguments.without.steps = list(all.next()),
@@ -69,7 +72,7 @@ pub fn main() -> ExitCode {
     }
     match (arguments.seed, arguments.minutes) {
         (Some(seed), None) => replay(seed, &arguments),
-        (seed, minutes) => many(seed.unwrap_or(1), minutes, arguments.jobs),
+        (seed, _) => many(seed.unwrap_or(1), &arguments),
     }
 }
 
@@ -186,17 +189,18 @@ impl Sum {
     }
 }
 
-fn many(first: u64, minutes: Option<f64>, jobs: usize) -> ExitCode {
+fn many(first: u64, arguments: &Arguments) -> ExitCode {
     let began = Instant::now();
-    let limit = minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
+    let limit = arguments.minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
+    let most = arguments.seeds.unwrap_or(if limit.is_none() { FEW } else { u64::MAX });
     let (next, failed) = (AtomicU64::new(first), AtomicBool::new(false));
     let (sum, failure) = (Mutex::new(Sum::default()), Mutex::new(None));
     std::thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
+        for _ in 0..arguments.jobs.max(1) {
             scope.spawn(|| {
                 while !failed.load(Ordering::SeqCst) && limit.is_none_or(|limit| began.elapsed() < limit) {
                     let seed = next.fetch_add(1, Ordering::SeqCst);
-                    if limit.is_none() && seed >= first + FEW {
+                    if seed - first >= most {
                         break;
                     }
                     let ran = child(seed, 0, &Without::default(), false);
