@@ -8,8 +8,8 @@ use rig_amd_model::Machine;
 use rig_edge::{Block, Copy, Driver, Launch, Location, Memory, Memset, Opener, Slot, Timeline, Times, Wait, WordIndex};
 
 use super::*;
-use crate::Encoder;
 use crate::code::Entry;
+use crate::{Encoder, Region};
 
 const LARGE: usize = 1 << 20;
 
@@ -64,31 +64,7 @@ fn room_counts_what_submit_takes_for_every_kind_of_work() {
     let mut random = Random(5);
     let (mut filled, mut timed) = (0, 0);
     for value in 1..400 {
-        let known = known(&amd, value);
-        let mut slots = Vec::new();
-        let (mut parts, mut blocks) = (Vec::new(), Vec::new());
-        for _ in 0..random.below(7) {
-            let len = [0, 1, 61, 4096, LARGE as u64, LARGE as u64 + 5][random.below(6) as usize];
-            let at = slots.len() as u32;
-            for region in [random.below(3), random.below(3)] {
-                let at = amd.locate(&regions[region as usize]);
-                slots.push(slot(at, random.below(3) * 16 + random.below(2), len));
-            }
-            let mut block = Block { groups: [1; 3], threads: [1; 3], group_bytes: 0, params_at: 0, params_len: 0 };
-            // Few: each keeps much of the rings.
-            let fills = usize::from(parts.iter().all(|part| !matches!(part, Part::Fill(_))) && value % 5 == 0);
-            parts.push(match random.below(3 + fills as u64) {
-                0 => {
-                    let entry = entries[random.below(known) as usize].clone();
-                    block.params_len = entry.params;
-                    Part::Launch(Launch { entry, refs: [].into() })
-                }
-                1 => Part::Copy(Copy { from: at, to: at + 1 }),
-                2 => Part::Memset(Memset { slot: at, byte: 3 }),
-                _ => Part::Fill(fill(&entries[0], random.below(40))),
-            });
-            blocks.push(block);
-        }
+        let (parts, blocks, slots) = drawn(&amd, &regions, &entries, value, &mut random);
         let waits: Vec<Wait> =
             (0..random.below(3)).map(|word| Wait { word: WordIndex::new(word as usize), value: 0 }).collect();
         let params = [0; 4000];
@@ -124,6 +100,41 @@ fn room_counts_what_submit_takes_for_every_kind_of_work() {
     }
     assert!(filled > 5 && timed > 20, "{filled} with fills and {timed} with times");
     drop(amd);
+}
+
+/// Parts of every kind, at most six, with their blocks and slots.
+fn drawn(
+    amd: &Amd,
+    regions: &[Region],
+    entries: &[Entry; 4],
+    value: u64,
+    random: &mut Random,
+) -> (Vec<Part<Amd>>, Vec<Block>, Vec<Slot>) {
+    let known = known(amd, value);
+    let (mut parts, mut blocks, mut slots) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..random.below(7) {
+        let len = [0, 1, 61, 4096, LARGE as u64, LARGE as u64 + 5][random.below(6) as usize];
+        let at = slots.len() as u32;
+        for region in [random.below(3), random.below(3)] {
+            let at = amd.locate(&regions[region as usize]);
+            slots.push(slot(at, random.below(3) * 16 + random.below(2), len));
+        }
+        let mut block = Block { groups: [1; 3], threads: [1; 3], group_bytes: 0, params_at: 0, params_len: 0 };
+        // Few: each keeps much of the rings.
+        let fills = usize::from(parts.iter().all(|part| !matches!(part, Part::Fill(_))) && value.is_multiple_of(5));
+        parts.push(match random.below(3 + fills as u64) {
+            0 => {
+                let entry = entries[random.below(known) as usize].clone();
+                block.params_len = entry.params;
+                Part::Launch(Launch { entry, refs: [].into() })
+            }
+            1 => Part::Copy(Copy { from: at, to: at + 1 }),
+            2 => Part::Memset(Memset { slot: at, byte: 3 }),
+            _ => Part::Fill(fill(&entries[0], random.below(40))),
+        });
+        blocks.push(block);
+    }
+    (parts, blocks, slots)
 }
 
 /// Entries of no functions: the last two have private memory, the last of all more than there is scratch for at first.
