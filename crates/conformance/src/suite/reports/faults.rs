@@ -1,7 +1,8 @@
 //! Faults that no call of the program's meets first, traps, devices that stop answering, and chains of devices.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use rig::{Buffer, Error, Point, Result};
@@ -35,6 +36,13 @@ fn until_lost<F: Fixtures>(kit: &Kit<'_, F>, call: impl Fn(&Buffer) -> Result<()
     true
 }
 
+/// Has the process end with handles that nobody drops, as a program's statics are. Nothing of them is lost, so that a search for
+/// leaks finds none.
+fn kept_to_the_end(kept: impl Send + 'static) {
+    static KEPT: Mutex<Vec<Box<dyn Any + Send>>> = Mutex::new(Vec::new());
+    KEPT.lock().unwrap().push(Box::new(kept));
+}
+
 /// Promises C20, C23.
 pub fn a_fault_behind_the_programs_back_ends_the_next_wait<F: Fixtures>(f: &F) {
     let kit = Kit::new(f);
@@ -64,8 +72,7 @@ pub fn a_process_ends_after_work_that_traps<F: Fixtures>(f: &F) {
         if until_lost(&kit, |y| kit.iota(y, 0)?.wait()) {
             let _ = kept.2.wait();
         }
-        // The process ends with handles that nobody drops.
-        std::mem::forget(kept);
+        kept_to_the_end(kept);
     });
 }
 
@@ -107,7 +114,7 @@ pub fn a_process_ends_while_its_device_does_not_answer<F: Fixtures>(f: &F) {
         let (x, y) = (kit.words(&[0; 1000]), kit.words(&[0; 1000]));
         let Some(held) = f.hold(&kit.device) else { return not_here("its fixtures cannot hold its work") };
         // Held until the process has ended, as a device would be that never answers.
-        std::mem::forget(held);
+        kept_to_the_end(held);
         let point = kit.spin(&x, 1).unwrap();
         kit.spin(&y, 1).unwrap();
         if waits {
@@ -115,7 +122,7 @@ pub fn a_process_ends_while_its_device_does_not_answer<F: Fixtures>(f: &F) {
         }
         // Some handles drop, and of the others the process ends with.
         drop(x);
-        std::mem::forget((y, kit.device.clone()));
+        kept_to_the_end((y, kit.device.clone()));
     });
 }
 
