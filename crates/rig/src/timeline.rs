@@ -17,6 +17,8 @@
 //! reader reads the word, then the announcement. A reader that misses the announcement read the word before the loss
 //! did, so the loss's reading is no lower.
 
+mod failures;
+
 use std::sync::{Arc, Weak};
 
 use rig_edge::{WORDS_MAX, WordIndex, Words};
@@ -24,6 +26,8 @@ use rig_edge::{WORDS_MAX, WordIndex, Words};
 use crate::device::Core;
 use crate::primitive::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::primitive::{Mutex, process_wide};
+
+use self::failures::{Failures, Reasons};
 
 /// No slot: the stamp of memory that nobody has used.
 pub(crate) const NO_SLOT: u32 = u32::MAX;
@@ -35,19 +39,18 @@ pub(crate) struct Stamp {
     pub(crate) value: u64,
 }
 
-/// Values of a slot that failed, and why.
-struct Failure {
-    from: u64,
-    /// The last failed value. A loss leaves it open (`u64::MAX`) until stop knows the last value.
-    to: u64,
-    lost: Lost,
-}
-
 /// Who was lost, and why.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lost {
     pub(crate) device: Arc<str>,
     pub(crate) why: Arc<str>,
+}
+
+impl Lost {
+    /// Whether the texts are the very same memory.
+    fn is_same(&self, other: &Lost) -> bool {
+        Arc::ptr_eq(&self.device, &other.device) && Arc::ptr_eq(&self.why, &other.why)
+    }
 }
 
 impl From<Lost> for crate::Error {
@@ -67,7 +70,7 @@ pub(crate) enum State {
 /// One slot of the table.
 struct TimelineSlot {
     failed: AtomicBool,
-    failures: Mutex<Vec<Failure>>,
+    failures: Mutex<Failures>,
     device: Mutex<Weak<Core>>,
 }
 
@@ -84,6 +87,8 @@ pub(crate) struct Timelines {
     with_failures: AtomicU32,
     slots: Box<[TimelineSlot]>,
     free: Mutex<Free>,
+    /// Taken under a slot's failures.
+    reasons: Mutex<Reasons>,
 }
 
 process_wide! {
@@ -98,13 +103,14 @@ impl Timelines {
     fn new() -> Timelines {
         let slot = || TimelineSlot {
             failed: AtomicBool::new(false),
-            failures: Mutex::new(Vec::new()),
+            failures: Mutex::new(Failures::default()),
             device: Mutex::new(Weak::new()),
         };
         Timelines {
             with_failures: AtomicU32::new(0),
             slots: std::iter::repeat_with(slot).take(SLOTS).collect(),
             free: Mutex::new(Free { again: Vec::new(), fresh: 0 }),
+            reasons: Mutex::new(Reasons::default()),
         }
     }
 
@@ -153,8 +159,7 @@ impl Timelines {
         let of = self.slot(slot);
         let mut failures = of.failures.lock();
         self.announce(of);
-        let from = shown(slot) + 1;
-        failures.push(Failure { from, to: u64::MAX, lost: lost.clone() });
+        failures.fail_from(shown(slot) + 1, lost);
     }
 
     /// Fails one value of the slot, unless its word already shows it or it has failed. True if it failed now.
@@ -162,10 +167,7 @@ impl Timelines {
         let of = self.slot(slot);
         let mut failures = of.failures.lock();
         self.announce(of);
-        let fails = shown(slot) < value && !failures.iter().any(|f| (f.from..=f.to).contains(&value));
-        if fails {
-            failures.push(Failure { from: value, to: value, lost: lost.clone() });
-        }
+        let fails = shown(slot) < value && failures.fail(value, self.reasons.lock().kept(lost));
         self.settle(of, &failures);
         fails
     }
@@ -179,7 +181,7 @@ impl Timelines {
 
     /// Takes the announcement back if nothing failed after all, so that a device that closes in peace leaves nobody
     /// slower. Called under the slot's lock.
-    fn settle(&self, of: &TimelineSlot, failures: &[Failure]) {
+    fn settle(&self, of: &TimelineSlot, failures: &Failures) {
         if failures.is_empty() && of.failed.swap(false, Ordering::SeqCst) {
             self.with_failures.fetch_sub(1, Ordering::SeqCst);
         }
@@ -189,10 +191,7 @@ impl Timelines {
     pub(crate) fn end_failures(&self, slot: u32, last: u64) {
         let of = self.slot(slot);
         let mut failures = of.failures.lock();
-        for failure in failures.iter_mut().filter(|f| f.to == u64::MAX) {
-            failure.to = last;
-        }
-        failures.retain(|f| f.from <= f.to);
+        failures.end(last, |lost| self.reasons.lock().kept(lost));
         self.settle(of, &failures);
     }
 
@@ -202,9 +201,7 @@ impl Timelines {
         if !of.failed.load(Ordering::SeqCst) {
             return None;
         }
-        let failures = of.failures.lock();
-        let failure = failures.iter().find(|f| (f.from..=f.to).contains(&stamp.value));
-        failure.map(|f| f.lost.clone())
+        of.failures.lock().of(stamp.value).cloned()
     }
 
     /// How a value stands: the word first, the failures second.
