@@ -47,7 +47,7 @@ pub fn run(skip: &[String]) -> Result {
 }
 
 /// Every step.
-fn steps() -> [Step; 10] {
+fn steps() -> [Step; 11] {
     let step = |name, missing, run| Step { name, missing, run };
     [
         step("check", None, check::run),
@@ -56,6 +56,7 @@ fn steps() -> [Step; 10] {
         step("apple", apple::missing(), apple::run),
         step("model", None, || model::run(&[])),
         step("sim", None, sim::ci),
+        step("soak", None, sim::ci_soak),
         step("instructions", instructions::missing(), instructions::run),
         step("fuzz", fuzz::missing(), fuzz::ci),
         step("thread", sanitize::missing(), || sanitize::run(Sanitizer::Thread, &[])),

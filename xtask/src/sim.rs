@@ -4,7 +4,7 @@
 use crate::Result;
 use crate::shell::{cargo, run as step, target_of};
 
-/// Minutes of it in `ci`.
+/// Minutes of each in `ci`.
 const CI_MINUTES: f64 = 1.0;
 
 /// How many seeds of the simulation `ci` runs at most, whatever the machine: a change fails by what it breaks, and not by how far
@@ -75,4 +75,9 @@ pub fn ci() -> Result {
 pub fn soak(minutes: f64) -> Result {
     let minutes = minutes.to_string();
     step(cargo().args(["test", "--release", "--package", "rig-gpu", "--test", "soak", "--", "--minutes", &minutes]))
+}
+
+/// The share of it that continuous integration runs.
+pub fn ci_soak() -> Result {
+    soak(CI_MINUTES)
 }
