@@ -120,6 +120,34 @@ struct Line([u8; 16]);
 /// The function does what a fill may, from any thread, one call at a time for each device; `user` is what it expects, for as
 /// long as the submission lives. Its tasks, launches, copies and memsets touch no memory but that of the fill's slots, and read
 /// and write it as the fill's refs say.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// use rig_host::Host;
+/// use rig_host::abi::{CEncoder, CSlot, c_fill};
+/// use std::ffi::c_void;
+///
+/// /// In C: `int32_t clear(rig_host_encoder *encoder, const rig_host_slot *slots, size_t slot_count, void *user)`.
+/// unsafe extern "C" fn clear(encoder: *mut CEncoder, slots: *const CSlot, _: usize, _: *mut c_void) -> i32 {
+///     // SAFETY: the fill has a slot.
+///     let slot = unsafe { &*slots };
+///     // SAFETY: rig gives an encoder, and the slot has these bytes.
+///     unsafe { ((*encoder).set)(encoder, slot.host, 0, slot.len) }
+/// }
+///
+/// // SAFETY: `clear` does what a fill may, and expects no pointer.
+/// let fill = unsafe { c_fill(clear, std::ptr::null_mut()) };
+/// let step = device.submission().fill::<Host>([rig::write(0)], fill).make()?;
+/// # let x = device.from_slice(&[1_u8, 2, 3, 4])?;
+/// # // SAFETY: the fill's tasks touch the 4 bytes of slot 0, and nothing else.
+/// # unsafe { step.take().launch(&[&x])?.wait()? };
+/// assert_eq!(x.to_vec()?, [0; 4]);
+/// # Ok(())
+/// # }
+/// ```
 #[expect(unsafe_code, reason = "calls compiled code")]
 pub unsafe fn c_fill(
     fill: CFill,
@@ -148,6 +176,28 @@ pub unsafe fn c_fill(
 }
 
 /// A function's entry for compiled code, a `rig_host_entry`: lent for as long as `entry` is.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// use rig_host::abi::{self, CLaunch};
+///
+/// let kernels = rig_host::Kernels::new().group("nothing", 0, |_, _| {});
+/// let nothing = device.load(&kernels.image())?.function("nothing")?;
+/// // What a fill in C is handed by its pointer, and hands on to the encoder's launch.
+/// let launch = CLaunch {
+///     entry: abi::entry(nothing.entry::<rig_host::Host>().expect("a function of the host's")),
+///     params: std::ptr::null(),
+///     params_len: 0,
+///     groups: [1, 1, 1],
+///     threads: [1, 1, 1],
+///     group_bytes: 0,
+///     reserved: 0,
+/// };
+/// assert!(!launch.entry.is_null());
+/// # Ok(())
+/// # }
+/// ```
 pub fn entry(entry: &Entry) -> *const CEntry {
     std::ptr::from_ref(entry).cast()
 }

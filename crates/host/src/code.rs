@@ -15,15 +15,64 @@ use crate::elf::{self, MachineCode, MachineKernel};
 use crate::kernel::{Group, Kind, Params, RustKernel};
 
 /// The most threads of a group of a thread kernel: each has a stack of its own.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// let kernels = rig_host::Kernels::new().thread("k", 0, 0, |_, _| {});
+/// let k = device.load(&kernels.image())?.function("k")?;
+/// assert_eq!(k.threads(), Some(rig_host::THREADS_MAX));
+/// # Ok(())
+/// # }
+/// ```
 pub const THREADS_MAX: u32 = 1024;
 
 /// The most threads of a group of a group kernel, which loops over them itself.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// let kernels = rig_host::Kernels::new().group("k", 0, |_, _| {});
+/// let k = device.load(&kernels.image())?.function("k")?;
+/// assert_eq!(k.threads(), Some(rig_host::GROUP_KERNEL_THREADS_MAX));
+/// # Ok(())
+/// # }
+/// ```
 pub const GROUP_KERNEL_THREADS_MAX: u32 = 1 << 20;
 
 /// The most bytes of group memory: about a core's second cache, past which sharing memory gains nothing.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// use rig_host::GROUP_BYTES_MAX;
+/// let kernels = rig_host::Kernels::new().group("k", 0, |_, _| {});
+/// let k = device.load(&kernels.image())?.function("k")?;
+/// let mut run = device.submission().launch(&k, []).make()?.take();
+/// run.part(0).group_bytes(GROUP_BYTES_MAX);
+/// // SAFETY: the kernel does nothing.
+/// unsafe { run.launch(&[])? };
+/// run.part(0).group_bytes(GROUP_BYTES_MAX + 1);
+/// // SAFETY: as above.
+/// assert!(matches!(unsafe { run.launch(&[]) }, Err(rig::Error::Invalid(_))));
+/// # Ok(())
+/// # }
+/// ```
 pub const GROUP_BYTES_MAX: u32 = 1 << 20;
 
 /// Loaded code.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// let kernels = rig_host::Kernels::new().group("add", 0, |_, _| {}).group("scale", 0, |_, _| {});
+/// // rig keeps it in an image of its own, which names what is in it.
+/// let image = device.load(&kernels.image())?;
+/// let Err(rig::Error::Invalid(why)) = image.function("subtract") else { panic!("there is no such function") };
+/// assert!(why.contains("add, scale"), "{why}");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Image {
     /// Sorted by name.
@@ -31,6 +80,19 @@ pub struct Image {
 }
 
 /// What a launch of one function needs.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// use rig_host::{Entry, Host};
+/// let kernels = rig_host::Kernels::new().group("add", 0, |_, _| {});
+/// let add = device.load(&kernels.image())?.function("add")?;
+/// // A fill launches the function by it: `FillLaunch` has a place for it.
+/// let entry: &Entry = add.entry::<Host>().expect("a function of the host's");
+/// assert!(format!("{entry:?}").contains("add"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Entry(Arc<Function>);
 

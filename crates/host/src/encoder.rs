@@ -19,6 +19,29 @@ use rig_edge::Block;
 /// be shared among the cores is best a part of its own. Any call of rig that could wait is Invalid in a task, as in a kernel.
 ///
 /// `include/rig_host.h` gives the same to code in C ([`c_fill`](crate::abi::c_fill)).
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// use rig_host::Host;
+/// let step = device
+///     .submission()
+///     .fill::<Host>([rig::write(0)], |encoder, slots| {
+///         let start = slots[0].host;
+///         // SAFETY: slot 0 has 4 bytes.
+///         unsafe { encoder.memset(start, 7, 2) };
+///         // SAFETY: as above. It runs behind the memset.
+///         unsafe { encoder.copy(start, start.wrapping_add(2), 2) };
+///         Ok(())
+///     })
+///     .make()?;
+/// # let x = device.from_slice(&[1_u8, 2, 3, 4])?;
+/// # // SAFETY: the fill's tasks touch the 4 bytes of slot 0, and nothing else.
+/// # unsafe { step.take().launch(&[&x])?.wait()? };
+/// assert_eq!(x.to_vec()?, [7; 4]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Encoder<'a> {
     pub(crate) tasks: &'a mut Vec<Task>,
 }
@@ -27,6 +50,36 @@ pub struct Encoder<'a> {
 ///
 /// Its parameters are read by the kernel as they stand: where rig would put the address of a slot's memory, they hold that
 /// address.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// use rig_host::{FillLaunch, Host, Kernels};
+/// let kernels = Kernels::new().group("double", 12, |params, _| {
+///     // SAFETY: slot 0 has as many bytes as the parameters say.
+///     let x: &mut [u8] = unsafe { params.slice_mut(0, 0, params.get::<u32>(8) as usize) };
+///     x.iter_mut().for_each(|x| *x *= 2);
+/// });
+/// let double = device.load(&kernels.image())?.function("double")?;
+/// let step = device
+///     .submission()
+///     .fill::<Host>([rig::write(0)], move |encoder, slots| {
+///         // The address of slot 0, which rig would put at the ref, and how many bytes it has.
+///         let (start, len) = (slots[0].host.addr().to_ne_bytes(), (slots[0].len as u32).to_ne_bytes());
+///         let params = [&start[..], &len].concat();
+///         let entry = double.entry::<Host>().ok_or("not a function of the host's")?;
+///         let launch = FillLaunch { entry, params: &params, groups: [1; 3], threads: [1; 3], group_bytes: 0 };
+///         // SAFETY: `double` touches the bytes of slot 0.
+///         unsafe { encoder.launch(&launch) }
+///     })
+///     .make()?;
+/// # let x = device.from_slice(&[1_u8, 2, 3, 4])?;
+/// # // SAFETY: the fill's tasks touch the 4 bytes of slot 0, and nothing else.
+/// # unsafe { step.take().launch(&[&x])?.wait()? };
+/// assert_eq!(x.to_vec()?, [2, 4, 6, 8]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct FillLaunch<'a> {
     /// The function, as `Function::entry` of rig gives it.

@@ -28,6 +28,28 @@ use crate::kernel::{Group, Kind, Params};
 
 /// The bytes of a thread kernel's stack. A page below it is no memory, so an overflow ends the process (SIGSEGV) and
 /// overwrites nothing.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// /// What a thread keeps for itself takes a quarter of its stack.
+/// const KEPT: usize = rig_host::STACK_BYTES / 4;
+/// let kernels = rig_host::Kernels::new().thread("k", 16, 0, |params, at| {
+///     let kept = std::hint::black_box([1_u8; KEPT]);
+///     // SAFETY: slot 0 has a float for each thread, and this is this thread's.
+///     let x: &mut [f32] = unsafe { params.slice_mut(0, at.thread[0] as usize, 1) };
+///     x[0] += kept.iter().map(|&byte| f32::from(byte)).sum::<f32>();
+/// });
+/// # let function = device.load(&kernels.image())?.function("k")?;
+/// # let x = device.from_slice(&[1.0_f32; 64])?;
+/// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
+/// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
+/// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
+/// # unsafe { run.launch(&[&x])?.wait()? };
+/// assert_eq!(x.read(|x| x[63])?, 1.0 + KEPT as f32);
+/// # Ok(())
+/// # }
+/// ```
 pub const STACK_BYTES: usize = 64 * 1024;
 
 thread_local! {

@@ -100,6 +100,27 @@ impl Group {
 }
 
 /// A kernel's parameters, with the addresses of the buffers in place at the refs.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// // An address at 0, and a float at 8.
+/// let kernels = rig_host::Kernels::new().group("k", 16, |params, at| {
+///     let by: f32 = params.get(8);
+///     // SAFETY: slot 0 has a float for each thread of the one group.
+///     let x: &mut [f32] = unsafe { params.slice_mut(0, 0, at.thread_count()) };
+///     x.iter_mut().for_each(|x| *x *= by);
+/// });
+/// # let function = device.load(&kernels.image())?.function("k")?;
+/// # let x = device.from_slice(&[1.0_f32; 64])?;
+/// # let mut run = device.submission().launch(&function, [rig::write(0)]).params(16).make()?.take();
+/// # run.part(0).threads([64, 1, 1]).set(8, 2.0_f32);
+/// # // SAFETY: the kernel touches the 64 floats of slot 0, and nothing else.
+/// # unsafe { run.launch(&[&x])?.wait()? };
+/// assert_eq!(x.to_vec()?, [2.0; 64]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Params<'a> {
     bytes: &'a [u8],

@@ -80,6 +80,24 @@ use std::sync::Arc;
 pub use work::Plan;
 
 /// A device of the host: the memory device or the cores device.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// use rig_host::Host;
+/// // The driver that a fill is for: its encoder is the host's, so the same fill serves the cores and the memory.
+/// let fill = |encoder: &mut rig_host::Encoder<'_>, _: &[rig_edge::Slot]| {
+///     encoder.task(|| Ok(()));
+///     Ok(())
+/// };
+/// for device in [device, rig::open(rig_host::memory())?] {
+///     let step = device.submission().fill::<Host>([], fill).make()?;
+///     // SAFETY: the fill's task touches nothing.
+///     unsafe { step.take().launch(&[])?.wait()? };
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Host {
     facts: Facts,
     runner: Runner,

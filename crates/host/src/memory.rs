@@ -23,6 +23,21 @@ const PAGES_FROM: usize = 64 * 1024;
 const HUGE_FROM: usize = 4 * 1024 * 1024;
 
 /// Memory of a host device: made by it, or mapped for it. Dropping a region does free its memory.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// let buffer = device.from_slice(&[1_u8, 2, 3, 4])?;
+/// // A region of the host is memory of this process, whose address tasks and kernels get.
+/// let fill = device.submission().fill::<rig_host::Host>([rig::read(0)], |_, slots| {
+///     let aligned = slots[0].host.addr().is_multiple_of(64);
+///     if aligned { Ok(()) } else { Err("every region starts on 64 bytes".to_owned()) }
+/// });
+/// // SAFETY: the fill touches nothing.
+/// unsafe { fill.make()?.take().launch(&[&buffer])?.wait()? };
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Region(Memory);
 

@@ -10,6 +10,18 @@ use crate::pool::Pool;
 use crate::{Host, Runner};
 
 /// Opens the memory device.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// use rig_edge::Opener;
+/// use rig_host::MemoryOpener;
+/// let opener: MemoryOpener = rig_host::memory();
+/// assert_eq!(opener.name(), "MEMORY");
+/// // Each open is a device of its own, with its own order of work.
+/// assert_ne!(rig::open(opener)?, rig::open(opener)?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryOpener(());
 
@@ -40,6 +52,19 @@ impl Opener for MemoryOpener {
 }
 
 /// Opens the cores device.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// use rig_edge::Opener;
+/// use rig_host::CoresOpener;
+/// use std::num::NonZero;
+/// let two: CoresOpener = rig_host::cores().threads(NonZero::new(2).expect("two is not zero"));
+/// assert_eq!(two.name(), "CORES");
+/// // Each open is a device of its own, with a pool of its own.
+/// assert_ne!(rig::open(two)?, rig::open(two)?);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CoresOpener {
     cores: Option<NonZero<u32>>,

@@ -27,6 +27,20 @@ pub(crate) enum Step {
 }
 
 /// The steps of a submission: what all its runs share ([`rig_edge::Driver::Plan`]).
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// // It is made here once, with what launches, copies and memsets need that all runs have in common.
+/// let step = device.submission().copy(0, 1).memset(0, 0).make()?;
+/// for value in 1..=3_u8 {
+///     let (x, y) = (device.from_slice(&[value; 4])?, device.from_slice(&[0_u8; 4])?);
+///     step.take().submit(&[&x, &y])?;
+///     assert_eq!((x.to_vec()?, y.to_vec()?), (vec![0; 4], vec![value; 4]));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Plan(pub(crate) Arc<[Step]>);
 
 /// What a task of a fill is.

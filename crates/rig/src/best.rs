@@ -75,6 +75,17 @@ impl fmt::Debug for Candidate {
 }
 
 /// What [`best_of`] found.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// use rig::Candidate;
+/// let best = rig::best_of([Candidate::new(rig_host::memory()), Candidate::new(rig_host::cores())])?;
+/// // The first opened, so none was passed over, and there is no reason to tell.
+/// assert_eq!(best.device.name(), "MEMORY");
+/// assert!(best.passed.is_empty());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Best {

@@ -3,6 +3,20 @@
 use std::sync::Arc;
 
 /// The answer of a call of rig's.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// // A program's own calls of rig answer it too.
+/// fn cleared(device: &rig::Device, len: usize) -> rig::Result<rig::Buffer> {
+///     let buffer = device.buffer(len)?;
+///     buffer.memset(0)?;
+///     Ok(buffer)
+/// }
+/// assert_eq!(cleared(&device, 64)?.len(), 64);
+/// # Ok(())
+/// # }
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a call did not do what it was asked.

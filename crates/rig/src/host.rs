@@ -39,9 +39,48 @@ pub(crate) type HostOwner = Box<dyn Any + Send>;
 /// 2. all bytes are initialised;
 /// 3. but for [`pages`](HostPages::pages)'s caller, nobody reads or writes them: not the owner, no other process, and no other
 ///    wrapping.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// use rig::{Buffer, HostPages};
+/// use std::ptr::NonNull;
+///
+/// /// Pages of the system's own: `MmapOptions::map_copy` would give those of a file.
+/// struct Pages(memmap2::MmapMut);
+///
+/// // SAFETY: a private mapping is whole pages, which hold something from the start, stay where they are, and are nobody else's.
+/// unsafe impl HostPages for Pages {
+///     fn pages(&mut self) -> NonNull<[u8]> {
+///         NonNull::from(&mut self.0[..])
+///     }
+/// }
+///
+/// let pages = Pages(memmap2::MmapMut::map_anon(1 << 16).expect("the system has memory"));
+/// let buffer = Buffer::from_host(&device, pages)?;
+/// buffer.memset(7)?;
+/// assert_eq!(buffer.read(|bytes: &[u8]| bytes[65_535])?, 7);
+/// # Ok(())
+/// # }
+/// ```
 #[expect(unsafe_code, reason = "an owner promises what rig cannot check")]
 pub unsafe trait HostPages: Send + 'static {
     /// The bytes. A length of zero is right.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// use rig::{HostMemory, HostPages};
+    /// let mut memory = HostMemory::from_slice(&[1_u8, 2, 3])?;
+    /// let pages = memory.pages();
+    /// assert_eq!(pages.len(), 3);
+    /// // They start a page, and the same bytes come every time.
+    /// assert!(pages.cast::<u8>().addr().get().is_multiple_of(4096));
+    /// assert_eq!(memory.pages(), pages);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn pages(&mut self) -> NonNull<[u8]>;
 }
 

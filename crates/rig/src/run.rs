@@ -17,6 +17,19 @@ use crate::{Buffer, Point, Result};
 ///
 /// A run is used again as soon as its submit returns, while the work still runs: a submit copies what it needs. In a
 /// steady state a submit allocates nothing on the heap.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// let mut run = device.submission().memset(0, 7).make()?.take();
+/// let (a, b) = (device.buffer(64)?, device.buffer(64)?);
+/// // The same run at once again, with another buffer, while its first work may still run.
+/// let points = [run.submit(&[&a])?, run.submit(&[&b])?];
+/// rig::Point::wait_all(&points)?;
+/// assert_eq!(b.read(|bytes: &[u8]| bytes[63])?, 7);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Run {
     pub(crate) made: Arc<Made>,
     pub(crate) blocks: Box<[Block]>,
@@ -283,6 +296,35 @@ impl fmt::Debug for Run {
 }
 
 /// One part of a run. What is set stays for later submits of the run. A mistake is reported by the next submit.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # use rig::{read, write};
+/// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+/// #     let first = at.group[0] as usize * 64;
+/// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+/// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+/// #     // SAFETY: as above.
+/// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+/// #     let by: f32 = params.get(16);
+/// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+/// # });
+/// # let add = device.load(&kernels.image())?.function("add")?;
+/// # let mut run = device.submission().launch(&add, [read(0), write(1)]).params(20).make()?.take();
+/// # let (x, y) = (device.from_slice(&[1.0_f32; 64])?, device.from_slice(&[2.0_f32; 64])?);
+///
+/// // Behind the two refs stands how many times x is added to y.
+/// run.part(0).threads([64, 1, 1]).set(16, 3.0_f32);
+/// for _ in 0..2 {
+///     // SAFETY: `add` reads 64 floats of slot 0 and writes 64 of slot 1, and touches nothing else.
+///     unsafe { run.launch(&[&x, &y])? };
+/// }
+/// // What was set stayed for the second launch.
+/// assert_eq!(y.read(|y| y[0])?, 2.0 + 3.0 + 3.0);
+/// # Ok(())
+/// # }
+/// ```
 pub struct PartMut<'a> {
     run: &'a mut Run,
     index: usize,

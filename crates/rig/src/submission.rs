@@ -19,6 +19,29 @@ use crate::{Device, Error, Function, Result};
 const SLOTS_MAX: u32 = 65_536;
 
 /// A ref before its place is known: see [`read()`] and [`write()`].
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # use rig::{read, write};
+/// # let kernels = rig_host::Kernels::new().group("add", 20, |params, at| {
+/// #     let first = at.group[0] as usize * 64;
+/// #     // SAFETY: the launches below have 64 floats of each slot for every group.
+/// #     let x: &[f32] = unsafe { params.slice(0, first, 64) };
+/// #     // SAFETY: as above.
+/// #     let y: &mut [f32] = unsafe { params.slice_mut(8, first, 64) };
+/// #     let by: f32 = params.get(16);
+/// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
+/// # });
+/// # let add = device.load(&kernels.image())?.function("add")?;
+///
+/// // The kernel's parameters are two addresses and a float: slot 0 at byte 0, slot 1 behind it.
+/// let refs = [read(0), write(1).at(8)];
+/// let step = device.submission().launch(&add, refs).params(20).make()?;
+/// assert_eq!(step.slots(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RefSpec {
     slot: u32,

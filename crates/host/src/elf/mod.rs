@@ -33,6 +33,21 @@ use crate::symbols;
 use parse::{Object, Place, Segment};
 
 /// The most bytes that an object may take in memory: within the reach of the calls and addresses of both machines.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let device = rig::open(rig_host::cores())?;
+/// # use object::{Architecture, BinaryFormat, Endianness, write};
+/// # let host = if cfg!(target_arch = "aarch64") { Architecture::Aarch64 } else { Architecture::X86_64 };
+/// // As of C that says `static char zeros[IMAGE_BYTES_MAX + 1];`
+/// let mut object = write::Object::new(BinaryFormat::Elf, host, Endianness::Little);
+/// let zeros = object.section_id(write::StandardSection::UninitializedData);
+/// object.append_section_bss(zeros, rig_host::IMAGE_BYTES_MAX + 1, 1);
+/// let Err(rig::Error::Refused(why)) = device.load(&object.write()?) else { panic!("it is too large") };
+/// assert!(why.contains(&rig_host::IMAGE_BYTES_MAX.to_string()), "{why}");
+/// # Ok(())
+/// # }
+/// ```
 pub const IMAGE_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
 /// The most relocations of an object: 32 MiB of them in the loader.

@@ -16,6 +16,22 @@ impl Profile {
     /// # Errors
     ///
     /// Those of `to`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let x = device.buffer(1 << 20)?;
+    /// let (answer, profile) = rig::Profile::take(|| x.memset(7))?;
+    /// answer?;
+    ///
+    /// let mut page = Vec::new();
+    /// profile.write_html(&mut page)?;
+    /// assert!(page.starts_with(b"<!doctype html>"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn write_html(&self, mut to: impl io::Write) -> io::Result<()> {
         let mut trace = Vec::new();
         self.write_chrome_trace(&mut trace)?;

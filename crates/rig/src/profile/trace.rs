@@ -20,6 +20,25 @@ impl Profile {
     /// # Errors
     ///
     /// Those of `to`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let device = rig::open(rig_host::cores())?;
+    /// # let x = device.buffer(1 << 20)?;
+    /// let (answer, profile) = rig::Profile::take(|| x.memset(7))?;
+    /// answer?;
+    ///
+    /// let mut trace = Vec::new();
+    /// profile.write_chrome_trace(&mut trace)?;
+    /// let trace: serde_json::Value = serde_json::from_slice(&trace)?;
+    /// // What ran is complete events, of the phase X.
+    /// let events = trace["traceEvents"].as_array().ok_or("no events")?;
+    /// assert!(events.iter().any(|event| event["ph"] == "X"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn write_chrome_trace(&self, mut to: impl io::Write) -> io::Result<()> {
         let mut events = Events { to: &mut to, first: true };
         events.begin()?;
