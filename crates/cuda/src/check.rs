@@ -5,6 +5,24 @@ use std::fmt;
 use crate::sys::api;
 
 /// What stands in the way, with the reason that an open gives. Every open of a GPU goes by the same check.
+///
+/// ```
+/// use rig_cuda::Obstacle;
+///
+/// /// What a program tells its user to do.
+/// fn advice(obstacle: &Obstacle) -> &'static str {
+///     match obstacle {
+///         Obstacle::NoLibrary(_) => "install NVIDIA's driver",
+///         Obstacle::OldDriver(_) => "install a newer driver",
+///         Obstacle::NoGpu => "see that CUDA_VISIBLE_DEVICES names a GPU",
+///         _ => "see what nvidia-smi says",
+///     }
+/// }
+///
+/// let refused = Obstacle::Refused { code: 100, why: "no CUDA-capable device is detected".to_owned() };
+/// assert_eq!(format!("{refused}: {}", advice(&refused)), "no CUDA-capable device is detected: see what nvidia-smi says");
+/// assert_eq!(Obstacle::NoGpu.to_string(), "CUDA sees no GPU");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Obstacle {
@@ -43,6 +61,18 @@ impl From<Obstacle> for String {
 /// # Errors
 ///
 /// The obstacle that every open of a GPU would meet.
+///
+/// # Examples
+///
+/// ```
+/// match rig_cuda::check() {
+///     Ok(count) => assert_eq!(count, rig_cuda::count()),
+///     Err(obstacle) => {
+///         println!("no GPU, since {obstacle}");
+///         assert!(rig::open(rig_cuda::gpu(0)).is_err());
+///     }
+/// }
+/// ```
 pub fn check() -> Result<usize, Obstacle> {
     let api = api()?;
     let count = api.device_count();

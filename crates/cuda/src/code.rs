@@ -11,12 +11,41 @@ use crate::sys::abi::{Code, Function, Module, function_attribute as attribute};
 use crate::sys::{Failure, Result};
 
 /// A module.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+///
+/// // As nvcc, clang or Triton makes it, but shorter.
+/// let ptx = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+/// let image = device.load(ptx)?;
+/// assert_eq!(image.function("nothing")?.params(), Some(0));
+/// // What it has not, it names: here the one function there is.
+/// let Err(rig::Error::Invalid(why)) = image.function("noting") else { panic!("there is no such function") };
+/// assert!(why.contains("it has nothing"), "{why}");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Image {
     module: Module,
 }
 
 /// A function, with what a launch of it may ask for.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+///
+/// use rig_cuda::{Cuda, Entry};
+/// let ptx = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+/// let nothing = device.load(ptx)?.function("nothing")?;
+/// // A function of another driver's device has none.
+/// let entry: Option<&Entry> = nothing.entry::<Cuda>();
+/// assert!(entry.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     pub(crate) function: Function,

@@ -20,6 +20,26 @@ const LINE: usize = 64;
 const PAGE: usize = 4096;
 
 /// A number that a fill has the stream raise, and that the host reads: how far the work on the stream has come.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+/// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
+///
+/// use rig_cuda::{Counter, Cuda};
+/// use std::sync::Arc;
+/// let steps: Arc<Counter> = Arc::new(capability.counter()?);
+/// let in_fill = Arc::clone(&steps);
+/// // The device's work is followed from the host with no wait for it.
+/// let fill = device.submission().fill::<Cuda>([], move |encoder, _| encoder.count(&in_fill, 1)).make()?;
+/// // SAFETY: the fill touches no memory but the counter.
+/// unsafe { fill.take().launch(&[])? };
+/// while steps.value() < 1 {
+///     std::thread::yield_now();
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Counter {
     /// Where it is, for the GPU whose device it was made for.
@@ -28,6 +48,18 @@ pub struct Counter {
 }
 
 /// The GPU's context, current on this thread until this is dropped.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+/// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
+///
+/// // A library of CUDA's is called in between, on this thread.
+/// let current: rig_cuda::Entered = capability.enter()?;
+/// drop(current);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Entered {
     _current: Current,
 }
@@ -41,6 +73,20 @@ impl Capability {
     /// # Errors
     ///
     /// CUDA's words, where it has failed in this process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+    /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
+    ///
+    /// let current = capability.enter()?;
+    /// // Here cublasCreate or cufftPlan1d would make what it makes on the device's GPU.
+    /// drop(current);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn enter(&self) -> Result<Entered, String> {
         let gpu = self.gpu()?;
         gpu.enter().map(|current| Entered { _current: current }).map_err(|failure| reason(gpu.api, failure))
@@ -52,6 +98,19 @@ impl Capability {
     /// # Errors
     ///
     /// CUDA's words, where there is no memory for it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+    /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
+    ///
+    /// let counter = capability.counter()?;
+    /// assert_eq!(counter.value(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn counter(&self) -> Result<Counter, String> {
         let gpu = self.gpu()?;
         let why = |failure| reason(gpu.api, failure);
@@ -80,6 +139,22 @@ impl Capability {
 
 impl Counter {
     /// The last value that the stream has stored. Acquire: what its work wrote to the host's memory before is seen.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+    /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
+    ///
+    /// use std::sync::Arc;
+    /// let counter = Arc::new(capability.counter()?);
+    /// let in_fill = Arc::clone(&counter);
+    /// let fill = device.submission().fill::<rig_cuda::Cuda>([], move |encoder, _| encoder.count(&in_fill, 41)).make()?;
+    /// // SAFETY: the fill touches no memory but the counter.
+    /// unsafe { fill.take().launch(&[])?.wait()? };
+    /// assert_eq!(counter.value(), 41);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn value(&self) -> u64 {
         self.value.load(Ordering::Acquire)
     }

@@ -80,6 +80,19 @@ use sys::abi::Stream;
 pub use work::Plan;
 
 /// A device on an NVIDIA GPU.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+///
+/// // Of CUDA's devices a program may ask what it asks of no other driver's.
+/// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
+/// assert_eq!(capability.ordinal, 0);
+/// # let cores = rig::open(rig_host::cores())?;
+/// assert!(cores.capability::<rig_cuda::Cuda>().is_none());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Cuda {
     gpu: &'static Gpu,
     /// The device's own stream, until `stop`.
@@ -105,6 +118,19 @@ pub struct Cuda {
 /// CUDA's own handles of a device, for programs and compiled code that go beyond rig.
 ///
 /// Work that goes on the stream beside rig's is not ordered by rig, and must not outlast the device.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+///
+/// use rig_cuda::{Capability, Cuda};
+/// // What a library that shares the GPU's context and the device's order of work is given.
+/// let &Capability { context, stream, ordinal } = device.capability::<Cuda>().expect("a device of CUDA's has one");
+/// assert!(!context.is_null() && !stream.is_null());
+/// assert_eq!(ordinal, 0);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Capability {
     /// The GPU's primary context: a `CUcontext` that lasts as long as the process.

@@ -20,6 +20,23 @@ use crate::sys::Failure;
 use crate::sys::abi::Code;
 
 /// Memory that a device's work reaches.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+///
+/// use rig::{Memory, read};
+/// let (own, pinned) = (device.buffer(64)?, device.buffer_in(Memory::Pinned, 64)?);
+/// // The GPU reaches both by addresses; the host, by an address, the pinned memory alone.
+/// let fill = device.submission().fill::<rig_cuda::Cuda>([read(0), read(1)], |_, slots| {
+///     let right = slots[0].device != 0 && slots[0].host.is_null() && !slots[1].host.is_null();
+///     if right { Ok(()) } else { Err("memory of another kind".to_owned()) }
+/// });
+/// // SAFETY: the fill touches nothing.
+/// unsafe { fill.make()?.take().launch(&[&own, &pinned])?.wait()? };
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Region {
     device: u64,

@@ -17,6 +17,14 @@ use crate::{Capability, Cuda};
 const HANG: Duration = Duration::from_secs(60);
 
 /// How many GPUs CUDA sees here: 0 where there is no driver of NVIDIA's. A GPU that is counted may still not open.
+///
+/// ```
+/// let names: Vec<String> = (0..rig_cuda::count())
+///     .filter_map(|gpu| rig::open(rig_cuda::gpu(gpu)).ok())
+///     .map(|device| format!("{device} ({})", device.facts().arch))
+///     .collect();
+/// assert!(names.iter().all(|name| name.starts_with("CUDA")), "{names:?}");
+/// ```
 pub fn count() -> usize {
     let count = api().ok().and_then(|api| api.device_count().ok());
     count.map_or(0, |count| count.max(0) as usize)
@@ -24,12 +32,37 @@ pub fn count() -> usize {
 
 /// The opener of the GPU `index`, counted from 0: `CUDA`, `CUDA:1` and so on. Never fails: its
 /// [`make`](Opener::make) does.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// // Where there is no GPU it does not open, and the reason says what is missing.
+/// let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+/// let x = device.buffer(1 << 20)?;
+/// x.memset(7)?;
+/// assert_eq!(x.read(|x: &[u8]| x[99])?, 7);
+/// # Ok(())
+/// # }
+/// ```
 pub fn gpu(index: usize) -> GpuOpener {
     GpuOpener { index, hang: Some(HANG) }
 }
 
 /// Opens devices on one GPU. Each has a stream of its own; all share the GPU's primary context, as everything else in the
 /// process that uses CUDA does.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// use rig::Candidate;
+/// // Nothing is opened yet: an opener says what would be.
+/// let openers = [0, 1].map(rig_cuda::gpu);
+/// let names = openers.clone().map(|opener| Candidate::new(opener).name().to_owned());
+/// assert_eq!(names, ["CUDA", "CUDA:1"]);
+/// // The first GPU that opens, or else the host's cores.
+/// let best = rig::best_of(openers.map(Candidate::new).into_iter().chain([Candidate::new(rig_host::cores())]))?;
+/// println!("on {best}");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct GpuOpener {
     index: usize,
@@ -39,6 +72,17 @@ pub struct GpuOpener {
 impl GpuOpener {
     /// Takes the device for hung once committed work has left its word unmoved for `bound`, or never: a minute without
     /// this.
+    ///
+    /// ```
+    /// # fn main() -> rig::Result<()> {
+    /// use std::time::Duration;
+    /// // Its kernels take minutes, and are no hang before an hour.
+    /// let opener = rig_cuda::gpu(0).hang(Some(Duration::from_secs(3600)));
+    /// let Ok(device) = rig::open(opener) else { return Ok(()) };
+    /// device.buffer(64)?.memset(1)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn hang(self, bound: Option<Duration>) -> GpuOpener {
         GpuOpener { hang: bound, ..self }

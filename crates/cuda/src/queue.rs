@@ -29,6 +29,26 @@ const PLAIN_AFTER_WAIT_MOST: usize = 2;
 ///
 /// What the fill puts on the stream runs in the fill's place. It must leave the context current, and the stream free of
 /// captures.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+/// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
+///
+/// use rig_cuda::Cuda;
+/// // A fill calls a library that puts work on a stream: the device's own, so the work runs in the fill's place.
+/// let stream = capability.stream.addr();
+/// let step = device.submission().fill::<Cuda>([rig::write(0)], move |encoder, slots| {
+///     let (at, len) = (slots[0].device, slots[0].len);
+///     println!("a library's work on {len} bytes at {at:#x} goes here");
+///     if encoder.stream().addr() == stream { Ok(()) } else { Err("another device's stream".to_owned()) }
+/// });
+/// let x = device.buffer(64)?;
+/// // SAFETY: the fill touches nothing.
+/// unsafe { step.make()?.take().launch(&[&x])?.wait()? };
+/// # Ok(())
+/// # }
+/// ```
 pub struct Encoder<'a> {
     stream: Stream,
     gpu: &'static Gpu,
@@ -37,11 +57,44 @@ pub struct Encoder<'a> {
 
 impl Encoder<'_> {
     /// The stream: a `CUstream`, lent for the fill alone. CUDA's runtime and its libraries take it as a `cudaStream_t`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+    /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
+    ///
+    /// let stream = capability.stream.addr();
+    /// let step = device.submission().fill::<rig_cuda::Cuda>([], move |encoder, _| {
+    ///     // As cublasSetStream takes it, among others.
+    ///     let lent = encoder.stream();
+    ///     if lent.addr() == stream { Ok(()) } else { Err("not the device's stream".to_owned()) }
+    /// });
+    /// // SAFETY: the fill touches nothing.
+    /// unsafe { step.make()?.take().launch(&[])?.wait()? };
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stream(&self) -> *mut c_void {
         self.stream.0
     }
 
     /// The GPU's primary context: a `CUcontext`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+    /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
+    ///
+    /// let context = capability.context.addr();
+    /// let step = device.submission().fill::<rig_cuda::Cuda>([], move |encoder, _| {
+    ///     // It is current here, so calls that take none act on it.
+    ///     if encoder.context().addr() == context { Ok(()) } else { Err("not the GPU's context".to_owned()) }
+    /// });
+    /// // SAFETY: the fill touches nothing.
+    /// unsafe { step.make()?.take().launch(&[])?.wait()? };
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn context(&self) -> *mut c_void {
         self.gpu.context().0
     }
@@ -51,6 +104,27 @@ impl Encoder<'_> {
     /// # Errors
     ///
     /// CUDA's words, where it refuses the store.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+    /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
+    ///
+    /// use std::sync::Arc;
+    /// let counter = Arc::new(capability.counter()?);
+    /// let in_fill = Arc::clone(&counter);
+    /// let step = device.submission().memset(0, 1).fill::<rig_cuda::Cuda>([], move |encoder, _| encoder.count(&in_fill, 1));
+    /// let x = device.buffer(1 << 20)?;
+    /// // SAFETY: the fill touches no memory but the counter.
+    /// let point = unsafe { step.make()?.take().launch(&[&x])? };
+    /// point.wait()?;
+    /// // The memset has run, and so has what raises the counter behind it.
+    /// assert_eq!(counter.value(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn count(&mut self, counter: &Counter, value: u64) -> std::result::Result<(), String> {
         // SAFETY: the stream is lent for the fill, and counters last as long as the process.
         #[expect(unsafe_code, reason = "writes a counter")]

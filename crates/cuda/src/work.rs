@@ -30,6 +30,27 @@ use crate::plan::{Held, Refusal};
 const IN_FLIGHT_MOST: u64 = 900;
 
 /// What all runs of a submission share.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
+///
+/// # let suite = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/suite.ptx"));
+/// # let iota = device.load(suite)?.function("iota")?;
+/// // One graph of CUDA's for the launch and the copy, made here.
+/// let step = device.submission().launch(&iota, [rig::write(0)]).params(16).copy(0, 1).make()?;
+/// let mut run = step.take();
+/// for start in [5_u32, 60] {
+///     let (x, y) = (device.from_slice(&[0_u32; 64])?, device.from_slice(&[0_u32; 64])?);
+///     // Other buffers and parameters are changes of its nodes.
+///     run.part(0).threads([64, 1, 1]).set(8, 64_u32).set(12, start);
+///     // SAFETY: the kernel writes the 64 numbers of slot 0, from `start` on.
+///     unsafe { run.launch(&[&x, &y])? };
+///     assert_eq!(y.read(|y| y[63])?, start + 63);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Plan {
     pub(crate) steps: Vec<Step>,
     /// Why a graph could not be changed, where that loses the device: `submit` tells.
