@@ -164,6 +164,30 @@ const WHY_BYTES: usize = 1024;
 ///
 /// The function does what a fill may, from any thread, one call at a time for each device; `user` is what it expects, for as
 /// long as the submission lives.
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// use rig_metal::abi::{CEncoder, CSlot, c_fill};
+/// use std::ffi::c_void;
+///
+/// /// In C: `int32_t next(rig_metal_encoder *encoder, const rig_metal_slot *slots, size_t slot_count, void *user)`.
+/// unsafe extern "C" fn next(encoder: *mut CEncoder, slots: *const CSlot, _: usize, _: *mut c_void) -> i32 {
+///     // SAFETY: the fill has a slot.
+///     let slot = unsafe { &*slots };
+///     // SAFETY: rig gives an encoder.
+///     if slot.len == 256 { unsafe { ((*encoder).next)(encoder) } } else { 1 }
+/// }
+///
+/// // SAFETY: `next` does what a fill may, and expects no pointer.
+/// let fill = unsafe { c_fill(next, std::ptr::null_mut()) };
+/// let step = device.submission().fill::<rig_metal::Metal>([rig::read(0)], fill).make()?;
+/// // SAFETY: the fill touches nothing.
+/// unsafe { step.take().launch(&[&y])?.wait()? };
+/// # Ok(())
+/// # }
+/// ```
 #[expect(unsafe_code, reason = "calls compiled code")]
 pub unsafe fn c_fill(
     fill: CFill,
@@ -203,11 +227,67 @@ fn c_slot(slot: &Slot) -> CSlot {
 }
 
 /// A function's entry for compiled code, a `rig_metal_entry`: lent for as long as `entry` is.
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
+/// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+///
+/// use rig_metal::abi::{self, CIndirect};
+/// // What compiled code is handed, it puts into the launches that it records.
+/// let params = [&address.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
+/// let launch = CIndirect {
+///     entry: abi::entry(entry),
+///     params: params.as_ptr().cast(),
+///     params_len: params.len() as u64,
+///     groups: [1, 1, 1],
+///     threads: [64, 1, 1],
+///     group_bytes: 0,
+///     reserved: 0,
+/// };
+/// let record = capability.record();
+/// // SAFETY: the record and the launch last for the call, which is given no room for a reason.
+/// let icb = unsafe { ((*record).icb)(record, &raw const launch, 1, std::ptr::null_mut(), 0) };
+/// assert!(!icb.is_null());
+/// // SAFETY: it was just made, and is not used again.
+/// unsafe { ((*record).icb_release)(icb) };
+/// # Ok(())
+/// # }
+/// ```
 pub fn entry(entry: &Entry) -> *const CEntry {
     std::ptr::from_ref(entry).cast()
 }
 
 /// An indirect command buffer for compiled code, a `rig_metal_icb`: lent for as long as `icb` is.
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
+/// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+/// # let params = [&address.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
+/// # let launch =
+/// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
+/// # let icb = capability.icb(&[launch])?;
+///
+/// use rig_metal::abi::{self, CEncoder, CIcb, CSlot, c_fill};
+/// use std::ffi::c_void;
+///
+/// /// In C: runs the indirect command buffer that it is given as `user`.
+/// unsafe extern "C" fn run(encoder: *mut CEncoder, _: *const CSlot, _: usize, user: *mut c_void) -> i32 {
+///     // SAFETY: rig gives an encoder, and `user` is what the submission keeps.
+///     unsafe { ((*encoder).execute)(encoder, user.cast_const().cast::<CIcb>()) }
+/// }
+///
+/// let kept = Box::new(icb);
+/// // SAFETY: `run` does what a fill may, and the submission keeps what it is given.
+/// let fill = unsafe { c_fill(run, abi::icb(&kept).cast_mut().cast()) };
+/// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], fill).keep(kept);
+/// # // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
+/// # unsafe { step.make()?.take().launch(&[&y])? };
+/// assert_eq!(y.read(|y| y[63])?, 7 + 63);
+/// # Ok(())
+/// # }
+/// ```
 pub fn icb(icb: &Icb) -> *const CIcb {
     std::ptr::from_ref(icb).cast()
 }

@@ -12,6 +12,17 @@ use rig_edge::{
 /// # Errors
 ///
 /// None here.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // No GPU is counted, and none opens.
+/// assert_eq!(rig_metal::count()?, 0);
+/// assert!(rig::open(rig_metal::gpu(0)).is_err());
+/// # Ok(())
+/// # }
+/// ```
 pub fn count() -> Result<u32, String> {
     Ok(0)
 }
@@ -24,6 +35,15 @@ pub(crate) fn make(_: u32, _: Timeline) -> Result<Metal, String> {
 }
 
 /// A device on Apple's Metal: none exists here.
+///
+/// ```
+/// # fn main() -> rig::Result<()> {
+/// // A program asks for it by this name on every system, and here no device answers.
+/// let cores = rig::open(rig_host::cores())?;
+/// assert!(cores.capability::<rig_metal::Metal>().is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Metal(Infallible);
 

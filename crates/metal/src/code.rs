@@ -28,6 +28,17 @@ use crate::sys::{MTLComputePipelineState, MTLDevice, MTLFunction, MTLFunctionTyp
 const NAMES_MOST: usize = 256;
 
 /// A loaded library.
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// // Nothing of it is compiled yet: a function is when it is asked for.
+/// let image = device.load(&library)?;
+/// assert_eq!(image.function("iota")?.name(), "iota");
+/// let Err(rig::Error::Invalid(why)) = image.function("iot") else { panic!("there is no such function") };
+/// assert!(why.contains("iota"), "{why}");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Image {
     library: Held<dyn MTLLibrary>,
@@ -47,6 +58,16 @@ enum Slot {
 /// What launches of a function need: its pipeline and its limits.
 ///
 /// Valid until its image is unloaded. A fill gets it from a function by rig's `Function::entry`, to encode launches of its own.
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// use rig_metal::{Entry, Metal};
+/// let entry: &Entry = iota.entry::<Metal>().ok_or("a function of another driver")?;
+/// // A function may take fewer threads than the GPU has for a group.
+/// assert_eq!(iota.threads(), Some(entry.threads()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Entry(Arc<Inner>);
 
@@ -59,28 +80,93 @@ struct Inner {
 
 impl Entry {
     /// The pipeline, which indirect command buffers may run too.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+    ///
+    /// use rig_metal::sys::MTLComputePipelineState;
+    /// // A group of whole SIMD groups, for a launch that a fill encodes.
+    /// let width = entry.pipeline().threadExecutionWidth() as u32;
+    /// let threads = entry.threads() / width * width;
+    /// assert!(threads >= width && threads.is_multiple_of(width));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn pipeline(&self) -> &ProtocolObject<dyn MTLComputePipelineState> {
         &self.0.pipeline
     }
 
     /// The pipeline's address, for compiled code: an `id<MTLComputePipelineState>`.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+    ///
+    /// // In Objective-C it is `(__bridge id<MTLComputePipelineState>)code`.
+    /// let code = entry.code();
+    /// assert_eq!(code, std::ptr::from_ref(entry.pipeline()).cast());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn code(&self) -> *const c_void {
         self.0.pipeline.address()
     }
 
     /// What a launch reads, for compiled code: the pipeline and its limits.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+    ///
+    /// // A function in C gets this address as a `const struct rig_metal_launch *`.
+    /// let launch = entry.launch();
+    /// // SAFETY: the entry is there.
+    /// let launch = unsafe { &*launch };
+    /// assert_eq!((launch.pipeline, launch.threads), (entry.code(), entry.threads()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn launch(&self) -> *const abi::Launch {
         &raw const self.0.launch
     }
 
     /// The most threads of a group.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+    ///
+    /// // As few groups as the function's code lets there be.
+    /// let groups = 100_000_u32.div_ceil(entry.threads());
+    /// assert!(groups * entry.threads() >= 100_000);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn threads(&self) -> u32 {
         self.0.launch.threads
     }
 
     /// The bytes of threadgroup memory that the function declares itself.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+    /// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
+    ///
+    /// use rig_metal::sys::MTLDevice;
+    /// // What a launch may ask for beside it.
+    /// let left = capability.device().maxThreadgroupMemoryLength() - entry.group_bytes() as usize;
+    /// let mut run = device.submission().launch(&iota, [rig::write(0)]).make()?.take();
+    /// run.part(0).threads([64, 1, 1]).set(8, 64_u32).group_bytes(left as u32);
+    /// // SAFETY: `iota` writes the 64 numbers of slot 0, and touches nothing else.
+    /// unsafe { run.launch(&[&y])? };
+    /// assert_eq!(y.read(|y| y[63])?, 63);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn group_bytes(&self) -> u32 {
         self.0.launch.group_bytes

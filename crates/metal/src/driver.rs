@@ -18,6 +18,20 @@ use crate::state::Shared;
 use crate::sys::MTLDevice;
 
 /// A device on the Mac's GPU.
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// use rig_metal::Metal;
+/// // The driver that a fill is for, and whose own record a device may have.
+/// assert!(device.capability::<Metal>().is_some());
+/// let step = device.submission().fill::<Metal>([], |encoder, _| encoder.compute().map(drop)).make()?;
+/// # // SAFETY: the fill touches nothing.
+/// # unsafe { step.take().launch(&[])?.wait()? };
+/// let cores = rig::open(rig_host::cores())?;
+/// assert!(cores.capability::<Metal>().is_none());
+/// # Ok(())
+/// # }
+/// ```
 pub struct Metal {
     pub(crate) gpu: Held<dyn MTLDevice>,
     pub(crate) facts: Facts,

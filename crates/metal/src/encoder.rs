@@ -109,6 +109,28 @@ impl Open {
 ///
 /// What it encodes runs after all work before it and before all work after it. An error of one of its methods is the fill's to
 /// return: it fails the submit, and so does an exception that Metal raises in the fill.
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// use rig_metal::sys::{MTLComputeCommandEncoder, MTLSize};
+/// use std::ptr::NonNull;
+/// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, slots| {
+///     let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+///     let params = [&slots[0].device.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
+///     let compute = encoder.compute()?;
+///     compute.setComputePipelineState(entry.pipeline());
+///     // SAFETY: Metal copies the parameters, which are as many bytes.
+///     unsafe { compute.setBytes_length_atIndex(NonNull::from(&params[0]).cast(), params.len(), 0) };
+///     let along = |width| MTLSize { width, height: 1, depth: 1 };
+///     compute.dispatchThreadgroups_threadsPerThreadgroup(along(1), along(64));
+///     Ok(())
+/// });
+/// # // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
+/// # unsafe { step.make()?.take().launch(&[&y])? };
+/// assert_eq!(y.read(|y| y[63])?, 7 + 63);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Encoder<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) gpu: &'a Held<dyn MTLDevice>,
@@ -124,6 +146,21 @@ pub struct Encoder<'a> {
 
 impl Encoder<'_> {
     /// The device.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// use rig_metal::sys::MTLDevice;
+    /// let step = device.submission().fill::<rig_metal::Metal>([rig::read(0)], |encoder, _| {
+    ///     // Such as whether the GPU has what the fill is written for.
+    ///     let bytes = encoder.device().maxThreadgroupMemoryLength();
+    ///     if bytes >= 16 << 10 { Ok(()) } else { Err(format!("{bytes} bytes of threadgroup memory are too few")) }
+    /// });
+    /// # // SAFETY: the fill touches nothing.
+    /// # unsafe { step.make()?.take().launch(&[&y])? };
+    /// assert!(device.lost().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn device(&self) -> &ProtocolObject<dyn MTLDevice> {
         self.gpu
     }
@@ -133,6 +170,24 @@ impl Encoder<'_> {
     /// # Errors
     ///
     /// If Metal makes no command buffer or encoder, or the device has failed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// use rig_metal::sys::MTLComputeCommandEncoder;
+    /// let step = device.submission().fill::<rig_metal::Metal>([rig::read(0)], move |encoder, _| {
+    ///     let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+    ///     // It is the fill's to set up, and stays the driver's to end: `Encoder` has a whole launch.
+    ///     encoder.compute()?.setComputePipelineState(entry.pipeline());
+    ///     Ok(())
+    /// });
+    /// # // SAFETY: the fill touches nothing.
+    /// # unsafe { step.make()?.take().launch(&[&y])? };
+    /// assert!(device.lost().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn compute(&mut self) -> Result<&ProtocolObject<dyn MTLComputeCommandEncoder>, String> {
         let encoder = self.opened()?.compute_encoder()?;
@@ -144,6 +199,32 @@ impl Encoder<'_> {
     /// # Errors
     ///
     /// If Metal makes none, or the device has failed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// use objc2::runtime::ProtocolObject;
+    /// use objc2_foundation::NSRange;
+    /// use rig_metal::sys::{MTLBlitCommandEncoder, MTLBuffer, MTLCommandBuffer, MTLCommandEncoder};
+    /// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], |encoder, slots| {
+    ///     // SAFETY: the handle is the buffer of the slot, which lives for the submit.
+    ///     let buffer: &ProtocolObject<dyn MTLBuffer> = unsafe { &*slots[0].handle.cast() };
+    ///     encoder.end()?;
+    ///     let fence = objc2::Message::retain(encoder.fence()?);
+    ///     let blit = encoder.command_buffer()?.blitCommandEncoder().ok_or("Metal makes no encoder")?;
+    ///     blit.waitForFence(&fence);
+    ///     blit.fillBuffer_range_value(buffer, NSRange::new(slots[0].handle_offset as usize, slots[0].len as usize), 1);
+    ///     blit.updateFence(&fence);
+    ///     blit.endEncoding();
+    ///     Ok(())
+    /// });
+    /// # // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
+    /// # unsafe { step.make()?.take().launch(&[&y])? };
+    /// assert_eq!(y.to_vec()?, [0x0101_0101; 64]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn command_buffer(&mut self) -> Result<&ProtocolObject<dyn MTLCommandBuffer>, String> {
         let open = self.opened()?;
         Ok(&open.buffer)
@@ -155,6 +236,28 @@ impl Encoder<'_> {
     /// # Errors
     ///
     /// As [`command_buffer`](Encoder::command_buffer).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// use rig_metal::sys::{MTLBlitCommandEncoder, MTLCommandBuffer, MTLCommandEncoder};
+    /// let step = device.submission().fill::<rig_metal::Metal>([rig::read(0)], |encoder, _| {
+    ///     encoder.end()?;
+    ///     let fence = objc2::Message::retain(encoder.fence()?);
+    ///     let own = encoder.command_buffer()?.blitCommandEncoder().ok_or("Metal makes no encoder")?;
+    ///     own.waitForFence(&fence);
+    ///     // What the fill encodes here runs after what the driver encoded before, and before what it encodes next.
+    ///     own.updateFence(&fence);
+    ///     own.endEncoding();
+    ///     Ok(())
+    /// });
+    /// # // SAFETY: the fill touches nothing.
+    /// # unsafe { step.make()?.take().launch(&[&y])? };
+    /// assert!(device.lost().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn fence(&mut self) -> Result<&ProtocolObject<dyn MTLFence>, String> {
         let open = self.opened()?;
         Ok(&open.running.fence)
@@ -166,6 +269,26 @@ impl Encoder<'_> {
     /// # Errors
     ///
     /// As [`command_buffer`](Encoder::command_buffer).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// use rig_metal::sys::{MTLCommandBuffer, MTLCommandEncoder};
+    /// let step = device.submission().fill::<rig_metal::Metal>([rig::read(0)], |encoder, _| {
+    ///     encoder.end()?;
+    ///     // Now the command buffer takes an encoder of the fill's own.
+    ///     let own = encoder.command_buffer()?.blitCommandEncoder().ok_or("Metal makes no encoder")?;
+    ///     own.endEncoding();
+    ///     // And the driver's is a new one.
+    ///     encoder.compute().map(drop)
+    /// });
+    /// # // SAFETY: the fill touches nothing.
+    /// # unsafe { step.make()?.take().launch(&[&y])? };
+    /// assert!(device.lost().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn end(&mut self) -> Result<(), String> {
         // Also starts the encoder that carries the order on, where there is none.
         let open = self.opened()?;
@@ -181,6 +304,30 @@ impl Encoder<'_> {
     /// # Errors
     ///
     /// As [`command_buffer`](Encoder::command_buffer).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
+    /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+    /// # let params = [&address.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
+    /// # let launch =
+    /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
+    /// # let icb = capability.icb(&[launch])?;
+    ///
+    /// // The GPU starts on the first launch while the fill still encodes the second.
+    /// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, _| {
+    ///     encoder.execute(&icb)?;
+    ///     encoder.next_buffer()?;
+    ///     encoder.execute(&icb)
+    /// });
+    /// # // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
+    /// # unsafe { step.make()?.take().launch(&[&y])? };
+    /// assert_eq!(y.read(|y| y[63])?, 7 + 63);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn next_buffer(&mut self) -> Result<(), String> {
         self.opened()?;
         if let Some(mut open) = self.open.take() {
@@ -196,6 +343,29 @@ impl Encoder<'_> {
     /// # Errors
     ///
     /// As [`command_buffer`](Encoder::command_buffer), and if it was recorded on another device.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
+    /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+    /// # let params = [&address.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
+    /// # let launch =
+    /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
+    /// # let icb = capability.icb(&[launch])?;
+    ///
+    /// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, _| encoder.execute(&icb)).make()?;
+    /// let mut run = step.take();
+    /// for _ in 0..2 {
+    ///     y.write(|y| y.fill(0))?;
+    ///     // SAFETY: what is recorded writes the 64 numbers of slot 0, from 7 on.
+    ///     unsafe { run.launch(&[&y])? };
+    ///     assert_eq!(y.read(|y| y[63])?, 7 + 63);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn execute(&mut self, icb: &Icb) -> Result<(), String> {
         icb.of(self.shared)?;
         let recorded = icb.recorded();

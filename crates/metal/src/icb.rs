@@ -31,6 +31,27 @@ const LAUNCHES_MOST: usize = 16384;
 ///
 /// Its parameters are read by the kernel as they stand: where rig would put the address of a slot's memory, they hold that
 /// address. The memory is the device's, and a slot of each fill that runs the launch, so that rig orders the work.
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
+/// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+///
+/// use rig_metal::IndirectLaunch;
+/// // The kernel's struct is an address, how many numbers are there, and the first of them.
+/// let [low, high] = [(0_u64, 5_u32), (4 * 32, 500)].map(|(offset, start)| {
+///     [&(address + offset).to_ne_bytes()[..], &32_u32.to_ne_bytes(), &start.to_ne_bytes()].concat()
+/// });
+/// let launches = [&low, &high]
+///     .map(|params| IndirectLaunch { entry, params, groups: [1; 3], threads: [32, 1, 1], group_bytes: 0 });
+/// let icb = capability.icb(&launches)?;
+/// # let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, _| encoder.execute(&icb));
+/// # // SAFETY: what is recorded writes the 64 numbers of slot 0.
+/// # unsafe { step.make()?.take().launch(&[&y])? };
+/// assert_eq!(y.read(|y| (y[0], y[32]))?, (5, 500));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct IndirectLaunch<'a> {
     /// The function.
@@ -46,6 +67,27 @@ pub struct IndirectLaunch<'a> {
 }
 
 /// Recorded launches, which [`execute`](crate::Encoder::execute) runs one after the other. Another handle is a clone.
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
+/// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+/// # let params = [&address.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
+/// # let launch =
+/// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
+///
+/// // Recorded once, with its parameters, and run by any number of fills.
+/// let icb = capability.icb(&[launch, launch])?;
+/// let in_fill = icb.clone();
+/// let step =
+///     device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, _| encoder.execute(&in_fill));
+/// # // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
+/// # unsafe { step.make()?.take().launch(&[&y])? };
+/// assert_eq!(y.read(|y| y[63])?, 7 + 63);
+/// assert_eq!(icb.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Icb {
     recorded: Arc<Recorded>,
@@ -65,11 +107,40 @@ pub(crate) struct Recorded {
 
 impl Icb {
     /// How many launches it records.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
+    /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+    /// # let params = [&address.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
+    /// # let launch =
+    /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
+    ///
+    /// let icb = capability.icb(&[launch, launch, launch])?;
+    /// assert_eq!(icb.len(), 3);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn len(&self) -> usize {
         self.recorded.count
     }
 
     /// Whether it records none.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
+    /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+    /// # let params = [&address.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
+    /// # let launch =
+    /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
+    ///
+    /// assert!(!capability.icb(&[launch])?.is_empty());
+    /// // One of no launches is not made.
+    /// assert!(capability.icb(&[]).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.recorded.count == 0
     }

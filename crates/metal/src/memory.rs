@@ -18,6 +18,24 @@ use crate::object::Held;
 use crate::sys::{MTLBuffer, MTLDevice, MTLResourceOptions, guard};
 
 /// Memory of a device.
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// use objc2::runtime::ProtocolObject;
+/// use rig_metal::sys::MTLBuffer;
+/// let step = device.submission().fill::<rig_metal::Metal>([rig::read(0)], |_, slots| {
+///     // A fill finds the region's buffer at the slot, for calls of Metal that take one.
+///     // SAFETY: the handle is the buffer of the slot, which lives for the submit.
+///     let buffer: &ProtocolObject<dyn MTLBuffer> = unsafe { &*slots[0].handle.cast() };
+///     let here = buffer.gpuAddress() + slots[0].handle_offset == slots[0].device;
+///     if here { Ok(()) } else { Err("the slot is elsewhere".to_owned()) }
+/// });
+/// # // SAFETY: the fill touches nothing.
+/// # unsafe { step.make()?.take().launch(&[&y])? };
+/// assert!(device.lost().is_none());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Region {
     pub(crate) buffer: Held<dyn MTLBuffer>,

@@ -26,6 +26,18 @@ const MACOS_FIRST: isize = 15;
 /// # Errors
 ///
 /// Metal's reason, where it raises an exception.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // All that there are and that open.
+/// let gpus = (0..rig_metal::count()?).map(rig_metal::gpu);
+/// let devices: Vec<_> = gpus.filter_map(|gpu| rig::open(gpu).ok()).collect();
+/// assert!(devices.iter().all(|device| device.name().starts_with("METAL")));
+/// # Ok(())
+/// # }
+/// ```
 pub fn count() -> Result<u32, String> {
     autoreleasepool(|_| guard(|| u32::from(MTLCreateSystemDefaultDevice().is_some())))
 }
