@@ -53,6 +53,14 @@ const CONNECT_NOW: &str = "NCCL_RUNTIME_CONNECT";
 const LAUNCH_MODE: &str = "NCCL_LAUNCH_MODE";
 
 /// The bounds of a communicator's waits. Those of process 0 count for all, but `meet`, which is each process's own.
+///
+/// ```
+/// use rig_nccl::Options;
+/// use std::time::Duration;
+/// // A job on machines that start slowly, whose operations are short.
+/// let options = Options::default().meet(Duration::from_secs(600)).stall(Duration::from_secs(5));
+/// assert_ne!(options, Options::default());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Options {
@@ -75,28 +83,88 @@ fn within_reason(bound: Duration) -> Duration {
 
 impl Options {
     /// How long the processes may take to come together: two minutes without this.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// use rig_nccl::{Error, Options, Place, World};
+    /// use std::time::Duration;
+    /// # let meeting = std::env::temp_dir().join(format!("rig-nccl-meet-{}", std::process::id()));
+    /// // The second of two processes does not come.
+    /// let world = World::new(0, 2, Place::File(meeting))?;
+    /// let options = Options::default().meet(Duration::from_millis(200));
+    /// let Err(Error::Meeting(why)) = rig_nccl::connect_on::<Cores>(&world, &devices, options) else { panic!("nobody came") };
+    /// println!("{why}");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn meet(self, bound: Duration) -> Options {
         Options { meet: within_reason(bound), ..self }
     }
 
     /// How long NCCL may take to connect the ranks: two minutes without this.
+    ///
+    /// ```
+    /// use rig_nccl::Options;
+    /// use std::time::Duration;
+    /// // For hundreds of machines.
+    /// let patient = Options::default().connect(Duration::from_secs(600));
+    /// // No bound is below what a busy machine may keep a thread waiting.
+    /// let hasty = Options::default().connect(Duration::ZERO);
+    /// assert_eq!(hasty, Options::default().connect(Duration::from_millis(200)));
+    /// # assert_ne!(patient, hasty);
+    /// ```
     pub fn connect(self, bound: Duration) -> Options {
         Options { connect: within_reason(bound), ..self }
     }
 
     /// How long a process may say nothing before it is taken for dead: ten seconds without this. A process that ends is seen
     /// at once, by its connection.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// use rig_nccl::{Options, World};
+    /// use std::time::Duration;
+    /// // Machines that nothing pauses: who is silent for two seconds is dead.
+    /// let options = Options::default().silence(Duration::from_secs(2));
+    /// let communicator = rig_nccl::connect_on::<Cores>(&World::alone(), &devices, options)?;
+    /// assert_eq!(communicator.failure(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn silence(self, bound: Duration) -> Options {
         Options { bounds: Bounds { silence: within_reason(bound), ..self.bounds }, ..self }
     }
 
     /// How long an operation that a rank was given may take, the wait for the slowest rank included: a minute without this.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// use rig_nccl::{Options, World};
+    /// use std::time::Duration;
+    /// // No step waits ten minutes for the slowest rank, unless one has gone wrong.
+    /// let options = Options::default().stall(Duration::from_secs(600));
+    /// let communicator = rig_nccl::connect_on::<Cores>(&World::alone(), &devices, options)?;
+    /// assert_eq!(communicator.failure(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stall(self, bound: Duration) -> Options {
         Options { bounds: Bounds { stall: within_reason(bound), ..self.bounds }, ..self }
     }
 
     /// Leaves out the connections for [`Operation::Send`] and [`Operation::Receive`], one for each pair of ranks, where none is
     /// used. All processes say the same. The first send between two ranks then makes theirs, and waits for the other rank.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// use rig_nccl::{Options, World};
+    /// // Data parallel training reduces and gathers, and sends nothing from one rank to another.
+    /// let options = Options::default().without_pairs();
+    /// let communicator = rig_nccl::connect_on::<Cores>(&World::alone(), &devices, options)?;
+    /// assert_eq!(communicator.ranks(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn without_pairs(self) -> Options {
         Options { pairs: false, ..self }
     }
@@ -105,6 +173,26 @@ impl Options {
 /// The ranks of this process in a communicator over all processes.
 ///
 /// Dropping it is closing it ([`close`](Communicator::close)). While it lives it keeps its devices open.
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// use rig_nccl::{Communicator, Options, Reduce, Type, World};
+/// let communicator: Communicator<Cores> = rig_nccl::connect_on(&World::alone(), &devices, Options::default())?;
+/// let mut least = Vec::new();
+/// for (index, device) in devices.iter().enumerate() {
+///     let rank = communicator.rank(index);
+///     let x = device.from_slice(&[10 - rank.rank(); 4])?;
+///     let step = rank.all_reduce(device.submission(), 0, 0, Type::U32, Reduce::Min).make()?;
+///     // SAFETY: the fill has NCCL reduce slot 0 of all ranks, and touches nothing else.
+///     unsafe { step.take().launch(&[&x])? };
+///     least.push(x);
+/// }
+/// for x in least {
+///     assert_eq!(x.to_vec()?, [9; 4]);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct Communicator<L: Lane = Gpu> {
     members: Vec<Arc<Member<L>>>,
     shared: Arc<Shared>,
@@ -116,6 +204,22 @@ pub struct Communicator<L: Lane = Gpu> {
 }
 
 /// One rank: a device in a communicator. A handle: clones are the same rank.
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+///
+/// let (rank, device) = (communicator.rank(1), &devices[1]);
+/// let other = communicator.rank(0);
+/// // A handle: a thread of its own may have one.
+/// let thread = std::thread::spawn(move || format!("{other:?}"));
+/// assert_eq!(thread.join().expect("it ends well"), "Rank(0 of 2)");
+/// // Its operations are of its device's submissions.
+/// let step = rank.broadcast(device.submission(), 0, 0, rig_nccl::Type::F32, 0).make()?;
+/// assert_eq!(step.device(), *device);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Rank<L: Lane = Gpu> {
     member: Arc<Member<L>>,
 }
@@ -145,6 +249,26 @@ impl<L: Lane> fmt::Debug for Communicator<L> {
 ///
 /// Library where NCCL is missing or set so that its calls would block; Meeting and Connect where the processes do not come
 /// together within the bounds, with who is missing or does not fit; Device.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use rig_nccl::{Error, Options, World};
+/// // SAFETY: first thing in main, with no other thread.
+/// unsafe { rig_nccl::prepare() };
+/// // All GPUs of this machine, in one process.
+/// let gpus = (0..rig_cuda::count()).map(rig_cuda::gpu);
+/// let devices = gpus.map(rig::open).collect::<rig::Result<Vec<_>>>()?;
+/// match rig_nccl::connect(&World::alone(), &devices, Options::default()) {
+///     Ok(communicator) => assert_eq!(communicator.ranks() as usize, devices.len()),
+///     // The reason says what to install.
+///     Err(Error::Library(why)) => println!("{why}"),
+///     Err(why) => assert!(devices.is_empty(), "{why}"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub fn connect(world: &World, devices: &[Device], options: Options) -> Result<Communicator> {
     connect_on::<Gpu>(world, devices, options)
 }
@@ -154,6 +278,18 @@ pub fn connect(world: &World, devices: &[Device], options: Options) -> Result<Co
 /// # Errors
 ///
 /// As [`connect`].
+///
+/// # Examples
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// use rig_nccl::{Options, World};
+/// // `Cores` has a task of a host device play the GPU: its code stands at `Lane`.
+/// let communicator = rig_nccl::connect_on::<Cores>(&World::alone(), &devices, Options::default())?;
+/// assert_eq!(communicator.ranks(), 2);
+/// # Ok(())
+/// # }
+/// ```
 pub fn connect_on<L: Lane>(world: &World, devices: &[Device], options: Options) -> Result<Communicator<L>> {
     let api = api().map_err(Error::Library)?;
     connects_now(api, &|name| std::env::var(name).ok()).map_err(Error::Library)?;
@@ -246,6 +382,17 @@ fn connects_now(api: &Api, variable: &dyn Fn(&str) -> Option<String>) -> std::re
 /// # Safety
 ///
 /// No other thread reads or writes the process's environment meanwhile: call it first thing in `main`.
+///
+/// # Examples
+///
+/// ```
+/// fn main() {
+///     # if std::env::var_os("NCCL_RUNTIME_CONNECT").is_some() { return }
+///     // SAFETY: first thing in main, with no other thread.
+///     unsafe { rig_nccl::prepare() };
+///     assert_eq!(std::env::var("NCCL_RUNTIME_CONNECT").as_deref(), Ok("0"));
+/// }
+/// ```
 #[expect(unsafe_code, reason = "the environment is the process's")]
 pub unsafe fn prepare() {
     if std::env::var_os(CONNECT_NOW).is_none() {
@@ -302,6 +449,16 @@ impl<L: Lane> Communicator<L> {
     }
 
     /// How many ranks there are over all processes.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+    ///
+    /// // Two devices of the one process there is.
+    /// assert_eq!(communicator.ranks(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ranks(&self) -> u32 {
         // PANIC: a meeting refuses processes without devices.
         self.members.first().expect("a rank").ranks()
@@ -312,11 +469,41 @@ impl<L: Lane> Communicator<L> {
     /// # Panics
     ///
     /// If there is no such device.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+    ///
+    /// let ranks: Vec<u32> = (0..devices.len()).map(|index| communicator.rank(index).rank()).collect();
+    /// assert_eq!(ranks, [0, 1]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn rank(&self, index: usize) -> Rank<L> {
         Rank { member: Arc::clone(&self.members[index]) }
     }
 
     /// Why the communicator has failed, if it has. Its devices are lost then, with the same reason.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+    ///
+    /// assert_eq!(communicator.failure(), None);
+    /// devices[0].lose("its results are not to be trusted");
+    /// // One device's loss is every rank's, with the reason.
+    /// let why = loop {
+    ///     match communicator.failure() {
+    ///         Some(why) => break why,
+    ///         None => std::thread::yield_now(),
+    ///     }
+    /// };
+    /// assert!(why.contains("its results are not to be trusted"), "{why}");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn failure(&self) -> Option<Arc<str>> {
         self.shared.failure()
     }
@@ -324,6 +511,22 @@ impl<L: Lane> Communicator<L> {
     /// Ends the communicator: waits until what its ranks were given is done, as long as a process may say nothing
     /// ([`Options::silence`]), and leaves. Other processes may go on to end theirs; operations after this are errors of their
     /// fills. Where work stands for that long, or a panic is under way, the communicator fails instead.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+    ///
+    /// let (rank, device) = (communicator.rank(0), &devices[0]);
+    /// communicator.close();
+    /// // The device stays open, and the rank's operations have come to an end.
+    /// let x = device.from_slice(&[1.0_f32])?;
+    /// let step = rank.broadcast(device.submission(), 0, 0, rig_nccl::Type::F32, 0).make()?;
+    /// // SAFETY: the fill touches nothing.
+    /// let point = unsafe { step.take().launch(&[&x])? };
+    /// assert!(matches!(point.wait(), Err(rig::Error::Lost { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn close(self) {}
 }
 
@@ -346,11 +549,33 @@ impl<L: Lane> Rank<L> {
     }
 
     /// Which rank it is, from 0.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+    ///
+    /// // The devices' order is the ranks' order.
+    /// assert_eq!(communicator.rank(1).rank(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn rank(&self) -> u32 {
         self.member.rank()
     }
 
     /// How many ranks there are.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+    ///
+    /// let rank = communicator.rank(0);
+    /// // A slot for a word of every rank.
+    /// let all = devices[0].buffer(4 * rank.ranks() as usize)?;
+    /// assert_eq!(all.len(), 8);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn ranks(&self) -> u32 {
         self.member.ranks()
     }
@@ -364,6 +589,28 @@ impl<L: Lane> Rank<L> {
     ///
     /// Lengths that do not fit this rank's own slots are an error of the fill, which loses the device. So is a failed or closed
     /// communicator.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+    ///
+    /// use rig_nccl::{Operation, Type};
+    /// // Each rank sends slot 0 to the other and receives into slot 1: in one group, so neither waits for the other's turn.
+    /// let mut came = Vec::new();
+    /// for (index, device) in devices.iter().enumerate() {
+    ///     let (rank, of) = (communicator.rank(index), Type::U32);
+    ///     let other = 1 - rank.rank();
+    ///     let exchange = [Operation::Send { from: 0, of, rank: other }, Operation::Receive { to: 1, of, rank: other }];
+    ///     let step = rank.add(device.submission(), exchange).make()?;
+    ///     let (mine, its) = (device.from_slice(&[rank.rank(); 3])?, device.from_slice(&[9_u32; 3])?);
+    ///     // SAFETY: the fill has NCCL read slot 0 and write slot 1, and touches nothing else.
+    ///     unsafe { step.take().launch(&[&mine, &its])? };
+    ///     came.push(its);
+    /// }
+    /// assert_eq!((came[0].to_vec()?, came[1].to_vec()?), (vec![1; 3], vec![0; 3]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn add(&self, to: Builder, operations: impl Into<Vec<Operation>>) -> Builder {
         let (operations, member) = (operations.into(), Arc::clone(&self.member));
         to.fill::<L::Driver>(operation::refs(&operations), move |encoder, slots: &[Slot]| {
@@ -388,33 +635,150 @@ impl<L: Lane> Rank<L> {
     }
 
     /// Adds a fill that puts into slot `to` what slot `from` of all ranks reduces to: [`Operation::AllReduce`].
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+    ///
+    /// use rig_nccl::{Reduce, Type};
+    /// let mut sums = Vec::new();
+    /// for (index, device) in devices.iter().enumerate() {
+    ///     let rank = communicator.rank(index);
+    ///     let x = device.from_slice(&[rank.rank() as f32 + 1.0; 4])?;
+    ///     let step = rank.all_reduce(device.submission(), 0, 0, Type::F32, Reduce::Sum).make()?;
+    ///     // SAFETY: the fill has NCCL add slot 0 of all ranks up, and touches nothing else.
+    ///     unsafe { step.take().launch(&[&x])? };
+    ///     sums.push(x);
+    /// }
+    /// for sum in sums {
+    ///     assert_eq!(sum.to_vec()?, [1.0 + 2.0; 4]);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn all_reduce(&self, add_to: Builder, from: u32, to: u32, of: Type, by: Reduce) -> Builder {
         self.add(add_to, [Operation::AllReduce { from, to, of, by }])
     }
 
     /// Adds a fill that puts slot `from` of rank `root` into slot `to` of all: [`Operation::Broadcast`].
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+    ///
+    /// let mut weights = Vec::new();
+    /// for (index, device) in devices.iter().enumerate() {
+    ///     let rank = communicator.rank(index);
+    ///     // Rank 0 has them, and the others get them in the same slot.
+    ///     let own = if rank.rank() == 0 { [0.5_f32, 0.25] } else { [0.0; 2] };
+    ///     let x = device.from_slice(&own)?;
+    ///     let step = rank.broadcast(device.submission(), 0, 0, rig_nccl::Type::F32, 0).make()?;
+    ///     // SAFETY: the fill has NCCL read and write slot 0, and touches nothing else.
+    ///     unsafe { step.take().launch(&[&x])? };
+    ///     weights.push(x);
+    /// }
+    /// assert_eq!(weights[1].to_vec()?, [0.5, 0.25]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn broadcast(&self, add_to: Builder, from: u32, to: u32, of: Type, root: u32) -> Builder {
         self.add(add_to, [Operation::Broadcast { from, to, of, root }])
     }
 
     /// Adds a fill that puts slot `from` of all ranks, one after the other, into slot `to`: [`Operation::AllGather`].
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+    ///
+    /// let mut gathered = Vec::new();
+    /// for (index, device) in devices.iter().enumerate() {
+    ///     let rank = communicator.rank(index);
+    ///     let (mine, all) = (device.from_slice(&[rank.rank() + 10])?, device.from_slice(&[0_u32; 2])?);
+    ///     let step = rank.all_gather(device.submission(), 0, 1, rig_nccl::Type::U32).make()?;
+    ///     // SAFETY: the fill has NCCL read slot 0 and write slot 1, and touches nothing else.
+    ///     unsafe { step.take().launch(&[&mine, &all])? };
+    ///     gathered.push(all);
+    /// }
+    /// for all in gathered {
+    ///     assert_eq!(all.to_vec()?, [10, 11]);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn all_gather(&self, add_to: Builder, from: u32, to: u32, of: Type) -> Builder {
         self.add(add_to, [Operation::AllGather { from, to, of }])
     }
 
     /// Adds a fill that puts this rank's piece of what slot `from` of all ranks reduces to into slot `to`:
     /// [`Operation::ReduceScatter`].
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+    ///
+    /// use rig_nccl::{Reduce, Type};
+    /// let mut pieces = Vec::new();
+    /// for (index, device) in devices.iter().enumerate() {
+    ///     let rank = communicator.rank(index);
+    ///     let (all, piece) = (device.from_slice(&[1.0_f32, 2.0])?, device.from_slice(&[0.0_f32])?);
+    ///     let step = rank.reduce_scatter(device.submission(), 0, 1, Type::F32, Reduce::Sum).make()?;
+    ///     // SAFETY: the fill has NCCL read slot 0 and write slot 1, and touches nothing else.
+    ///     unsafe { step.take().launch(&[&all, &piece])? };
+    ///     pieces.push(piece);
+    /// }
+    /// // Both ranks had 1 and 2: rank 0 gets the sum of the first elements, rank 1 that of the second.
+    /// assert_eq!((pieces[0].to_vec()?, pieces[1].to_vec()?), (vec![2.0], vec![4.0]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn reduce_scatter(&self, add_to: Builder, from: u32, to: u32, of: Type, by: Reduce) -> Builder {
         self.add(add_to, [Operation::ReduceScatter { from, to, of, by }])
     }
 
     /// Adds a fill that sends slot `from` to rank `rank`: [`Operation::Send`]. Between two ranks that send to one another, put
     /// both into one group ([`add`](Rank::add)).
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+    ///
+    /// let (from, to, of) = (communicator.rank(0), communicator.rank(1), rig_nccl::Type::U32);
+    /// let (words, came) = (devices[0].from_slice(&[1_u32, 2, 3])?, devices[1].from_slice(&[0_u32; 3])?);
+    /// let send = from.send(devices[0].submission(), 0, of, to.rank()).make()?;
+    /// let receive = to.receive(devices[1].submission(), 0, of, from.rank()).make()?;
+    /// // SAFETY: the fill has NCCL read slot 0, and touches nothing else.
+    /// unsafe { send.take().launch(&[&words])? };
+    /// // SAFETY: the fill has NCCL write slot 0, and touches nothing else.
+    /// unsafe { receive.take().launch(&[&came])? };
+    /// assert_eq!(came.to_vec()?, [1, 2, 3]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn send(&self, add_to: Builder, from: u32, of: Type, rank: u32) -> Builder {
         self.add(add_to, [Operation::Send { from, of, rank }])
     }
 
     /// Adds a fill that receives slot `to` from rank `rank`: [`Operation::Receive`].
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+    ///
+    /// let (from, to, of) = (communicator.rank(0), communicator.rank(1), rig_nccl::Type::U32);
+    /// let (words, came, kept) =
+    ///     (devices[0].from_slice(&[7_u32])?, devices[1].from_slice(&[0_u32])?, devices[1].from_slice(&[0_u32])?);
+    /// let send = from.send(devices[0].submission(), 0, of, to.rank()).make()?;
+    /// // What comes is copied on, in the same submission.
+    /// let receive = to.receive(devices[1].submission(), 0, of, from.rank()).copy(0, 1).make()?;
+    /// // SAFETY: the fill has NCCL read slot 0, and touches nothing else.
+    /// unsafe { send.take().launch(&[&words])? };
+    /// // SAFETY: the fill has NCCL write slot 0, and touches nothing else.
+    /// unsafe { receive.take().launch(&[&came, &kept])? };
+    /// assert_eq!(kept.to_vec()?, [7]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn receive(&self, add_to: Builder, to: u32, of: Type, rank: u32) -> Builder {
         self.add(add_to, [Operation::Receive { to, of, rank }])
     }

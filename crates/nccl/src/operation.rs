@@ -11,6 +11,13 @@ use crate::sys::abi::{Comm, Stream};
 use crate::sys::{Api, Data, Result};
 
 /// The type of an operation's elements.
+///
+/// ```
+/// use rig_nccl::Type;
+/// // What a slot of 4,096 bytes holds of each.
+/// let elements = [Type::U8, Type::Bf16, Type::F32, Type::I64].map(|of| 4096 / of.bytes());
+/// assert_eq!(elements, [4096, 2048, 1024, 512]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Type {
@@ -38,6 +45,13 @@ pub enum Type {
 
 impl Type {
     /// The bytes of an element.
+    ///
+    /// ```
+    /// use rig_nccl::Type;
+    /// // A slot holds whole elements: twelve bytes are three singles, and no number of doubles.
+    /// assert_eq!(12 % Type::F32.bytes(), 0);
+    /// assert_ne!(12 % Type::F64.bytes(), 0);
+    /// ```
     pub fn bytes(self) -> usize {
         match self {
             Type::I8 | Type::U8 => 1,
@@ -65,6 +79,28 @@ impl Type {
 }
 
 /// How the ranks' elements become one.
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+///
+/// use rig_nccl::{Reduce, Type};
+/// // Rank 0 has 1, and rank 1 has 2.
+/// for (by, due) in [(Reduce::Sum, 3.0), (Reduce::Product, 2.0), (Reduce::Max, 2.0), (Reduce::Average, 1.5)] {
+///     let mut results = Vec::new();
+///     for (index, device) in devices.iter().enumerate() {
+///         let rank = communicator.rank(index);
+///         let x = device.from_slice(&[rank.rank() as f32 + 1.0])?;
+///         let step = rank.all_reduce(device.submission(), 0, 0, Type::F32, by).make()?;
+///         // SAFETY: the fill has NCCL reduce slot 0 of all ranks, and touches nothing else.
+///         unsafe { step.take().launch(&[&x])? };
+///         results.push(x);
+///     }
+///     assert_eq!((results[0].to_vec()?, results[1].to_vec()?), (vec![due], vec![due]), "{by:?}");
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reduce {
@@ -96,6 +132,32 @@ impl Reduce {
 /// One operation. Slots are those of the submission; each operation works on the whole buffers that fill them.
 ///
 /// `from` and `to` may be one slot where both have the same length: the operation then works in place.
+///
+/// ```
+#[doc = include_str!("example_head.txt")]
+/// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
+///
+/// use rig_nccl::{Operation, Reduce, Type};
+/// // Two reductions that happen together: the sum in slot 0, and the greatest in slot 1.
+/// let both = [
+///     Operation::AllReduce { from: 0, to: 0, of: Type::F32, by: Reduce::Sum },
+///     Operation::AllReduce { from: 1, to: 1, of: Type::U32, by: Reduce::Max },
+/// ];
+/// let mut results = Vec::new();
+/// for (index, device) in devices.iter().enumerate() {
+///     let rank = communicator.rank(index);
+///     let (loss, steps) = (device.from_slice(&[0.25_f32])?, device.from_slice(&[rank.rank()])?);
+///     let step = rank.add(device.submission(), both).make()?;
+///     // SAFETY: the fill has NCCL reduce both slots of all ranks, and touches nothing else.
+///     unsafe { step.take().launch(&[&loss, &steps])? };
+///     results.push((loss, steps));
+/// }
+/// for (loss, steps) in results {
+///     assert_eq!((loss.to_vec()?, steps.to_vec()?), (vec![0.5], vec![1]));
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Operation {

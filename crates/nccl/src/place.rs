@@ -7,6 +7,19 @@ use std::str::FromStr;
 use crate::Error;
 
 /// Where the processes meet.
+///
+/// ```
+/// # fn main() -> rig_nccl::Result<()> {
+/// use rig_nccl::Place;
+/// // As RIG_NCCL_MEET says it.
+/// let address: Place = "node1:29400".parse()?;
+/// assert_eq!(address, Place::Address { host: "node1".to_owned(), port: 29400 });
+/// let file: Place = "file:/shared/job-17".parse()?;
+/// assert_eq!(file, Place::File("/shared/job-17".into()));
+/// assert!("node1".parse::<Place>().is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A TCP address, `host:port`: process 0 listens there, and the others connect.

@@ -66,6 +66,16 @@ const LAUNCHERS: [Launcher; 5] = [
 const PROCESSES_MAX: u32 = 4096;
 
 /// The processes of a communicator, as each of them knows it.
+///
+/// ```
+/// # fn main() -> rig_nccl::Result<()> {
+/// use rig_nccl::World;
+/// // The second of the four processes of a run.
+/// let world = World::new(1, 4, "node1:29400".parse()?)?.job("run 17");
+/// assert_eq!((world.process(), world.processes()), (1, 4));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct World {
     process: u32,
@@ -78,6 +88,14 @@ pub struct World {
 
 impl World {
     /// A process by itself, with all its devices.
+    ///
+    /// ```
+    /// use rig_nccl::World;
+    /// let world = World::alone();
+    /// assert_eq!((world.process(), world.processes(), world.place()), (0, 1, None));
+    /// // All of the machine's GPUs are its own.
+    /// assert_eq!(world.share(8), Ok(0..8));
+    /// ```
     pub fn alone() -> World {
         World { process: 0, processes: 1, local: None, locals: None, place: None, job: String::new() }
     }
@@ -87,6 +105,19 @@ impl World {
     /// # Errors
     ///
     /// World where there is no such process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig_nccl::Result<()> {
+    /// use rig_nccl::{Error, Place, World};
+    /// let place: Place = "node1:29400".parse()?;
+    /// assert_eq!(World::new(3, 4, place.clone())?.process(), 3);
+    /// // They are counted from 0.
+    /// assert!(matches!(World::new(4, 4, place), Err(Error::World(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(process: u32, processes: u32, place: Place) -> Result<World> {
         if process >= processes || processes > PROCESSES_MAX {
             return Err(Error::World(format!(
@@ -97,6 +128,26 @@ impl World {
     }
 
     /// Gives the run a name: processes of other names are sent away.
+    ///
+    /// ```
+    #[doc = include_str!("example_head.txt")]
+    /// use rig_nccl::{Error, Options, Place, World};
+    /// use std::time::Duration;
+    /// # let meeting = std::env::temp_dir().join(format!("rig-nccl-job-{}", std::process::id()));
+    /// // Two processes of two runs come to one place: they do not meet.
+    /// let options = Options::default().meet(Duration::from_millis(300));
+    /// let process = |index: u32, job: &str| {
+    ///     let world = World::new(index, 2, Place::File(meeting.clone()))?.job(job);
+    ///     rig_nccl::connect_on::<Cores>(&world, &devices[index as usize..][..1], options)
+    /// };
+    /// let (one, other) = std::thread::scope(|scope| {
+    ///     let first = scope.spawn(|| process(0, "run 17"));
+    ///     (process(1, "run 18"), first.join().expect("it does not panic"))
+    /// });
+    /// assert!(matches!((one, other), (Err(Error::Meeting(_)), Err(Error::Meeting(_)))));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn job(self, job: impl Into<String>) -> World {
         World { job: job.into(), ..self }
@@ -111,6 +162,24 @@ impl World {
     /// # Errors
     ///
     /// World where variables are missing or wrong, with their names.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig_nccl::Result<()> {
+    /// use rig_nccl::World;
+    /// // As a script that starts the processes itself sets them; torchrun, mpirun and srun set their own.
+    /// # // SAFETY: first thing in main, with no other thread.
+    /// # unsafe {
+    /// std::env::set_var("RIG_NCCL_PROCESS", "1");
+    /// std::env::set_var("RIG_NCCL_PROCESSES", "2");
+    /// std::env::set_var("RIG_NCCL_MEET", "node1:29400");
+    /// # }
+    /// let world = World::from_env()?;
+    /// assert_eq!(world, World::new(1, 2, "node1:29400".parse()?)?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn from_env() -> Result<World> {
         World::read(&|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }
@@ -154,16 +223,48 @@ impl World {
     }
 
     /// Which process this is, from 0.
+    ///
+    /// ```
+    /// # fn main() -> rig_nccl::Result<()> {
+    /// use rig_nccl::World;
+    /// let world = World::new(1, 4, "node1:29400".parse()?)?;
+    /// // What a run prints once is the first process's to print.
+    /// let prints = world.process() == 0;
+    /// assert!(!prints);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn process(&self) -> u32 {
         self.process
     }
 
     /// How many processes there are.
+    ///
+    /// ```
+    /// # fn main() -> rig_nccl::Result<()> {
+    /// use rig_nccl::World;
+    /// let world = World::new(1, 4, "node1:29400".parse()?)?;
+    /// // Each process reads its part of a thousand files.
+    /// let files = (0..1000).filter(|file| file % world.processes() == world.process());
+    /// assert_eq!(files.count(), 250);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn processes(&self) -> u32 {
         self.processes
     }
 
     /// Where they meet; `None` for a process by itself.
+    ///
+    /// ```
+    /// # fn main() -> rig_nccl::Result<()> {
+    /// use rig_nccl::World;
+    /// let world = World::new(1, 4, "node1:29400".parse()?)?;
+    /// assert_eq!(world.place().map(ToString::to_string).as_deref(), Some("node1:29400"));
+    /// assert_eq!(World::alone().place(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn place(&self) -> Option<&Place> {
         self.place.as_ref()
     }
@@ -179,6 +280,28 @@ impl World {
     /// # Errors
     ///
     /// World where there is no GPU for this process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> rig_nccl::Result<()> {
+    /// use rig_nccl::World;
+    /// // As torchrun sets them for the second of two processes on one machine.
+    /// # // SAFETY: first thing in main, with no other thread.
+    /// # unsafe {
+    /// # std::env::set_var("MASTER_ADDR", "node1");
+    /// # std::env::set_var("MASTER_PORT", "29400");
+    /// std::env::set_var("RANK", "1");
+    /// std::env::set_var("WORLD_SIZE", "2");
+    /// std::env::set_var("LOCAL_RANK", "1");
+    /// std::env::set_var("LOCAL_WORLD_SIZE", "2");
+    /// # }
+    /// let world = World::from_env()?;
+    /// // The second half of the machine's eight GPUs.
+    /// assert_eq!(world.share(8)?, 4..8);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn share(&self, count: usize) -> Result<Range<usize>> {
         let Some(local) = self.local.map(|local| local as usize) else {
             return if count == 0 { Err(Error::World("there is no GPU here".to_owned())) } else { Ok(0..count) };
