@@ -17,6 +17,18 @@ shuttle::thread_local! {
 }
 
 /// Marks the thread as inside a callback until it is dropped.
+///
+/// ```
+/// use rig_edge::callback;
+///
+/// /// A driver of the host marks its thread for as long as a kernel runs on it.
+/// fn run(kernel: impl FnOnce()) {
+///     let _guard = callback::enter();
+///     kernel();
+/// }
+/// run(|| assert!(callback::inside()));
+/// assert!(!callback::inside());
+/// ```
 #[derive(Debug)]
 pub struct Guard {
     /// The mark is the thread's own: it is dropped where it was made.
@@ -24,6 +36,16 @@ pub struct Guard {
 }
 
 /// Enters a callback. Callbacks nest.
+///
+/// ```
+/// use rig_edge::callback::{enter, inside};
+///
+/// let outer = enter();
+/// drop(enter());
+/// assert!(inside(), "the outer one goes on");
+/// drop(outer);
+/// assert!(!inside());
+/// ```
 #[inline]
 pub fn enter() -> Guard {
     DEPTH.with(|depth| depth.set(depth.get() + 1));
@@ -31,6 +53,21 @@ pub fn enter() -> Guard {
 }
 
 /// Whether this thread is inside a callback.
+///
+/// ```
+/// use rig_edge::callback::{enter, inside};
+///
+/// /// A call of a driver's own that waits for its device.
+/// fn flush() -> Result<(), String> {
+///     if inside() {
+///         return Err("flush waits: call it from no kernel and no fill".into());
+///     }
+///     Ok(())
+/// }
+/// assert_eq!(flush(), Ok(()));
+/// let _guard = enter();
+/// assert!(flush().is_err());
+/// ```
 #[inline]
 pub fn inside() -> bool {
     DEPTH.with(|depth| depth.get() > 0)

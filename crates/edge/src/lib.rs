@@ -34,6 +34,23 @@
 //! 2. Values reach `submit` in order and without a gap (E09).
 //! 3. Memory, images and plans outlive the work that uses them: they are given back only once the word shows it done.
 //! 4. No lock of rig's is held in any call but `locate`, `peer`, `signaled` and the hot calls (E16).
+//!
+//! # The examples
+//!
+//! Most of them are about one small device, `Device`, which works in the host's memory. What of it they do not show stands in
+//! their hidden lines, the same in each.
+//!
+//! ```
+#![doc = include_str!("example.txt")]
+//! # whole!();
+//! // As a test of a driver has its device, without rig: with a word that no other test takes.
+//! let (device, word) = (open(7), Words::get().word(WordIndex::new(7)));
+//! // SAFETY: work of no parts uses nothing, and no other call runs.
+//! let submitted = unsafe { device.submit(1, &mut (), &[], &mut work(&[], &mut [])) };
+//! assert_eq!((submitted, word.load()), (Submitted::Committed, 1));
+//! device.stop(None)?;
+//! # Ok::<(), Fault>(())
+//! ```
 
 pub mod callback;
 mod code;
@@ -42,16 +59,18 @@ pub mod erased;
 mod facts;
 mod fault;
 mod memory;
+mod open;
 mod primitive;
 pub mod times;
 mod word;
 mod work;
 
 pub use code::{Code, EntryAnswer, EntryFacts, Finish, ImageError, Place};
-pub use driver::{Driver, Grown, Opener, PlanError, Sleep, Timeline};
+pub use driver::{Driver, Grown, PlanError, Sleep};
 pub use facts::{Completion, Facts, Kinds, Queue, Reach, WaitFacts, WordSource};
 pub use fault::Fault;
 pub use memory::{Dma, Location, Mapping, Memory, WORD_BYTES, page_bytes};
+pub use open::{Opener, Timeline};
 pub use times::{PartSpan, Span, Times};
 pub use word::{WORDS_MAX, Word, WordIndex, Words};
 pub use work::{

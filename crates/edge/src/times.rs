@@ -17,11 +17,33 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// The host's clock: nanoseconds since its first reading in the process, rising on every thread. What [`Instant`] reads.
+///
+/// ```
+/// use rig_edge::times::{Span, Times, now};
+///
+/// let times = Times::new(1);
+/// let start = now();
+/// // ... the work of the value's one part, here on the host ...
+/// times.note_part(0, 0, Span { start, end: now() });
+/// assert!(times.value().is_some_and(|span| span.start == start && span.end >= start));
+/// ```
 pub fn now() -> u64 {
     at(Instant::now())
 }
 
 /// An instant on the clock of [`now`]; 0 for one before its first reading.
+///
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// use rig_edge::times;
+///
+/// let began = Instant::now();
+/// # times::now();
+/// // What a driver measured by itself, on the clock of profiles.
+/// let later = times::at(began + Duration::from_micros(5));
+/// assert!(later >= times::at(began) && later - times::at(began) <= 5_000);
+/// ```
 pub fn at(instant: Instant) -> u64 {
     static ANCHOR: OnceLock<Instant> = OnceLock::new();
     let anchor = *ANCHOR.get_or_init(Instant::now);
@@ -30,6 +52,17 @@ pub fn at(instant: Instant) -> u64 {
 }
 
 /// From when to when something ran, on the clock of [`now`].
+///
+/// ```
+/// use rig_edge::times::Span;
+///
+/// /// A device's ticks of 10 ns, of which tick 0 was at `zero` on the host's clock.
+/// fn span(zero: u64, ticks: [u64; 2]) -> Span {
+///     let [start, end] = ticks.map(|tick| zero + 10 * tick);
+///     Span { start, end }
+/// }
+/// assert_eq!(span(1_000, [3, 7]), Span { start: 1_030, end: 1_070 });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     /// The beginning, in nanoseconds.
@@ -39,6 +72,15 @@ pub struct Span {
 }
 
 /// When one part ran.
+///
+/// ```
+/// use rig_edge::{PartSpan, Span, Times};
+///
+/// let times = Times::new(2);
+/// // The second part, on the second queue of the device's facts.
+/// times.note_part(1, 1, Span { start: 10, end: 30 });
+/// assert_eq!(times.part(1), Some(PartSpan { queue: 1, span: Span { start: 10, end: 30 } }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartSpan {
     /// The queue that ran it, as the facts list them.
@@ -77,6 +119,20 @@ impl Noted {
 type Settle = Box<dyn FnOnce(&Times) + Send>;
 
 /// The times of one value's work.
+///
+/// ```
+#[doc = include_str!("example.txt")]
+/// # whole!();
+/// use std::sync::Arc;
+///
+/// // rig lends it in a submit while somebody takes a profile, and a driver keeps a clone until it can tell.
+/// let times = Arc::new(Times::new(1));
+/// let work = Work { times: Some(&times), ..work(&[], &mut []) };
+/// if let Some(times) = work.times.cloned() {
+///     times.note_part(0, 0, Span { start: 100, end: 250 });
+/// }
+/// assert_eq!(times.value(), Some(Span { start: 100, end: 250 }));
+/// ```
 pub struct Times {
     value: Noted,
     parts: Box<[(Noted, AtomicU32)]>,
@@ -86,6 +142,14 @@ pub struct Times {
 
 impl Times {
     /// Times of which nothing is noted, for a value of `parts` parts.
+    ///
+    /// ```
+    /// use rig_edge::Times;
+    ///
+    /// // A driver's own test makes the times that rig would, for work of two parts.
+    /// let times = Times::new(2);
+    /// assert_eq!((times.parts(), times.value()), (2, None));
+    /// ```
     pub fn new(parts: usize) -> Times {
         Times {
             value: Noted::new(),
@@ -96,17 +160,52 @@ impl Times {
     }
 
     /// The value's parts.
+    ///
+    /// ```
+    /// use rig_edge::{Span, Times};
+    ///
+    /// /// A device that stamps the beginning of each part and the end of the last.
+    /// fn note(times: &Times, stamps: &[u64]) {
+    ///     for part in 0..times.parts() {
+    ///         times.note_part(part, 0, Span { start: stamps[part], end: stamps[part + 1] });
+    ///     }
+    /// }
+    /// let times = Times::new(2);
+    /// note(&times, &[10, 20, 50]);
+    /// assert_eq!(times.part(1).map(|part| part.span), Some(Span { start: 20, end: 50 }));
+    /// ```
     pub fn parts(&self) -> usize {
         self.parts.len()
     }
 
     /// Notes that some of the value's work ran in this span.
+    ///
+    /// ```
+    /// use rig_edge::{Span, Times};
+    ///
+    /// // Two threads run groups of one launch, and each notes its own.
+    /// let times = Times::new(1);
+    /// std::thread::scope(|threads| {
+    ///     threads.spawn(|| times.note(Span { start: 10, end: 40 }));
+    ///     threads.spawn(|| times.note(Span { start: 12, end: 55 }));
+    /// });
+    /// assert_eq!(times.value(), Some(Span { start: 10, end: 55 }));
+    /// ```
     pub fn note(&self, span: Span) {
         self.value.add(span);
     }
 
     /// Notes that some of the part at `part` ran in this span, on the queue at `queue` of the facts; the value's span covers
     /// it too. A part that there is not is left out.
+    ///
+    /// ```
+    /// use rig_edge::{Span, Times};
+    ///
+    /// let times = Times::new(2);
+    /// times.note_part(0, 0, Span { start: 10, end: 20 });
+    /// times.note_part(1, 0, Span { start: 25, end: 30 });
+    /// assert_eq!(times.value(), Some(Span { start: 10, end: 30 }));
+    /// ```
     pub fn note_part(&self, part: usize, queue: u32, span: Span) {
         self.note(span);
         if let Some((noted, on)) = self.parts.get(part) {
@@ -117,17 +216,50 @@ impl Times {
 
     /// Notes by how much a span's ends may be wrong, where the device has a clock of its own that was brought onto the
     /// host's.
+    ///
+    /// ```
+    /// use rig_edge::Times;
+    ///
+    /// let times = Times::new(1);
+    /// // Read between two readings of the host's clock, 400 ns apart: half of that either way.
+    /// let (before, after) = (1_000, 1_400);
+    /// times.note_error((after - before) / 2);
+    /// assert_eq!(times.error_ns(), 200);
+    /// ```
     pub fn note_error(&self, error_ns: u64) {
         self.error_ns.fetch_max(error_ns, Ordering::Relaxed);
     }
 
     /// Has `settle` note the times after the work, for a device that tells them only then. It is called once, on any thread,
     /// with no lock held, after the word shows the value or once that can no longer be; it must not wait.
+    ///
+    /// ```
+    /// use rig_edge::{Span, Times};
+    ///
+    /// let times = Times::new(1);
+    /// // The device stores its stamps behind the work: they are read when somebody asks for them.
+    /// let stamps = std::sync::Arc::new([100, 180]);
+    /// times.settle_by(move |times| times.note(Span { start: stamps[0], end: stamps[1] }));
+    /// assert_eq!(times.value(), None);
+    /// times.settle();
+    /// assert_eq!(times.value(), Some(Span { start: 100, end: 180 }));
+    /// ```
     pub fn settle_by(&self, settle: impl FnOnce(&Times) + Send + 'static) {
         *self.settle.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(settle));
     }
 
     /// Lets the driver note what it tells only after the work. rig's alone to call.
+    ///
+    /// ```
+    /// use rig_edge::{Span, Times};
+    ///
+    /// // In a driver's own test, which stands for rig: after the word shows the value.
+    /// let times = Times::new(1);
+    /// times.settle_by(|times| times.note(Span { start: 1, end: 2 }));
+    /// times.settle();
+    /// times.settle(); // nothing is left to settle
+    /// assert_eq!(times.value(), Some(Span { start: 1, end: 2 }));
+    /// ```
     pub fn settle(&self) {
         let settle = self.settle.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(settle) = settle {
@@ -136,17 +268,46 @@ impl Times {
     }
 
     /// When the value's work ran; `None` if the driver did not tell.
+    ///
+    /// ```
+    /// use rig_edge::{Span, Times};
+    ///
+    /// let times = Times::new(1);
+    /// assert_eq!(times.value(), None);
+    /// times.note(Span { start: 5, end: 9 });
+    /// assert_eq!(times.value().map(|span| span.end - span.start), Some(4));
+    /// ```
     pub fn value(&self) -> Option<Span> {
         self.value.get()
     }
 
     /// When the part at `part` ran; `None` if the driver did not tell.
+    ///
+    /// ```
+    /// use rig_edge::{Span, Times};
+    ///
+    /// // A driver that knows when the value ran, and nothing of its parts.
+    /// let times = Times::new(2);
+    /// times.note(Span { start: 5, end: 9 });
+    /// assert_eq!((times.part(0), times.part(1)), (None, None));
+    /// ```
     pub fn part(&self, part: usize) -> Option<PartSpan> {
         let (noted, queue) = self.parts.get(part)?;
         Some(PartSpan { queue: queue.load(Ordering::Relaxed), span: noted.get()? })
     }
 
     /// By how much the spans' ends may be wrong, in nanoseconds; 0 for the host's own clock.
+    ///
+    /// ```
+    /// use rig_edge::Times;
+    ///
+    /// let times = Times::new(1);
+    /// assert_eq!(times.error_ns(), 0);
+    /// // Of all the alignments that the value's stamps went by, the worst one counts.
+    /// times.note_error(300);
+    /// times.note_error(120);
+    /// assert_eq!(times.error_ns(), 300);
+    /// ```
     pub fn error_ns(&self) -> u64 {
         self.error_ns.load(Ordering::Relaxed)
     }
