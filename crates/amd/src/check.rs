@@ -11,9 +11,30 @@ use crate::topology;
 const KFD: &str = "/dev/kfd";
 
 /// The chips that this driver knows, by their names.
+///
+/// ```
+/// // What an image is to be compiled for: clang's -mcpu.
+/// assert!(rig_amd::CHIPS.contains(&"gfx1100"));
+/// ```
 pub const CHIPS: [&str; 1] = ["gfx1100"];
 
 /// What stands in the way of a GPU; the reason in words is what its open answers.
+///
+/// ```
+/// use rig_amd::Obstacle;
+///
+/// /// What a program tells its user.
+/// fn advice(obstacle: &Obstacle) -> String {
+///     match obstacle {
+///         Obstacle::NoKernelDriver { path } => format!("{path} is missing: load the module amdgpu"),
+///         Obstacle::NoAccess { path } => format!("join the group that owns {path}"),
+///         Obstacle::Chip { name } => format!("{name} is none of {:?}", rig_amd::CHIPS),
+///         other => format!("{other:?}"),
+///     }
+/// }
+/// let obstacle = Obstacle::Chip { name: "gfx1030".into() };
+/// assert_eq!(advice(&obstacle), r#"gfx1030 is none of ["gfx1100"]"#);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Obstacle {
@@ -49,6 +70,19 @@ pub enum Obstacle {
 /// # Errors
 ///
 /// The first obstacle that an open of the GPU would meet.
+///
+/// # Examples
+///
+/// ```
+/// use rig_amd::{Obstacle, check};
+///
+/// match check(0) {
+///     Ok(()) => println!("there is a GPU that this driver knows"),
+///     Err(Obstacle::NoAccess { path }) => println!("join the group that owns {path}"),
+///     Err(obstacle) => println!("no GPU: {obstacle:?}"),
+/// }
+/// assert!(check(1000).is_err(), "no machine has so many");
+/// ```
 pub fn check(index: usize) -> Result<(), Obstacle> {
     check_by(&This, index)
 }

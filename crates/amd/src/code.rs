@@ -17,6 +17,17 @@ use crate::object::Object;
 use crate::scratch::Grown;
 
 /// A code object in the GPU's memory.
+///
+/// ```
+#[doc = include_str!("example.txt")]
+/// let device = rig::open(gpu(0))?;
+/// // What `clang -target amdgcn-amd-amdhsa -mcpu=gfx1100` makes.
+/// let image = device.load(&std::fs::read("kernels/copy.co")?)?;
+/// assert_eq!(image.function("rig_copy")?.params(), Some(32));
+/// assert!(matches!(device.load(b"\x7fELF"), Err(rig::Error::Refused(_))));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Image {
     functions: HashMap<String, Function>,
@@ -27,6 +38,19 @@ pub struct Image {
 }
 
 /// A function, with what a launch of it needs.
+///
+/// ```
+#[doc = include_str!("example.txt")]
+/// use rig_amd::{Amd, Entry};
+///
+/// let device = rig::open(gpu(0))?;
+/// let function = device.load(&std::fs::read("kernels/copy.co")?)?.function("rig_copy")?;
+/// // What a fill launches with.
+/// let entry: Entry = function.entry::<Amd>().ok_or("the function is another driver's")?.clone();
+/// # assert!(format!("{entry:?}").contains("params: 32"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// The descriptor's address.

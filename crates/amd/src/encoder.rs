@@ -154,6 +154,27 @@ impl Placing for Walk<'_, Place<'_>> {
 /// What it places runs one after the other, after all work before the fill and before all work after it, whichever queue each
 /// command is for. A fill may place some thousand packets, 64 KiB of copy packets and 256 KiB of arguments: a command that goes
 /// beyond is an error, has placed nothing, and is the fill's to return or to answer in another way.
+///
+/// ```
+#[doc = include_str!("example.txt")]
+/// use rig_amd::{Amd, Encoder};
+///
+/// let device = rig::open(gpu(0))?;
+/// let step = device.submission().memset(0, 1).fill::<Amd>([rig::write(0)], |encoder: &mut Encoder<'_>, slots| {
+///     let slot = &slots[0];
+///     // Behind the memset: the first 16 bytes are set, and then copied to the next.
+///     // SAFETY: the slot has 64 bytes.
+///     unsafe { encoder.memset(slot.device, 2, 16)? };
+///     // SAFETY: as above.
+///     unsafe { encoder.copy(slot.device, slot.device + 16, 16) }
+/// });
+/// let (step, x) = (step.make()?, device.buffer(64)?);
+/// // SAFETY: the fill does no more to the slots than its refs say.
+/// unsafe { step.take().launch(&[&x])? };
+/// assert_eq!(x.read(|x: &[u8]| [x[0], x[31], x[32]])?, [2, 2, 1]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Encoder<'e> {
     left: Allowance,
     walk: &'e mut dyn Placing,
@@ -162,6 +183,26 @@ pub struct Encoder<'e> {
 #[expect(unsafe_code, reason = "the GPU does what it is told")]
 impl Encoder<'_> {
     /// The value that the fill's submit has.
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// use rig_amd::Amd;
+    ///
+    /// # let device = rig::open(gpu(0))?;
+    /// static LOGGED: AtomicU64 = AtomicU64::new(0);
+    /// let step = device.submission().fill::<Amd>([rig::write(0)], |encoder, _| {
+    ///     LOGGED.store(encoder.value(), Ordering::Relaxed);
+    ///     Ok(())
+    /// });
+    /// let (step, x) = (step.make()?, device.buffer(64)?);
+    /// // SAFETY: the fill does nothing to its slot.
+    /// let point = unsafe { step.take().launch(&[&x])? };
+    /// assert_eq!(LOGGED.load(Ordering::Relaxed), point.value());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn value(&self) -> u64 {
         self.walk.value()
     }
@@ -177,6 +218,30 @@ impl Encoder<'_> {
     ///
     /// The entry is of a function of this device. The kernel does no more to memory than the fill's refs say. That memory
     /// outlives the work, and so does the function's image.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use rig_amd::Amd;
+    ///
+    /// # let device = rig::open(gpu(0))?;
+    /// let copy = device.load(&std::fs::read("kernels/copy.co")?)?.function("rig_copy")?;
+    /// let entry = copy.entry::<Amd>().ok_or("the function is another driver's")?.clone();
+    /// let step = device.submission().fill::<Amd>([rig::read(0), rig::write(1)], move |encoder, slots| {
+    ///     // From, to, pieces of 16 bytes, threads, and the bytes behind the last piece.
+    ///     let mut params = [slots[0].device, slots[1].device, 256].map(u64::to_le_bytes).concat();
+    ///     params.extend([256, 0].map(u32::to_le_bytes).concat());
+    ///     // SAFETY: rig_copy reads 4 KiB of slot 0 and writes 4 KiB of slot 1.
+    ///     unsafe { encoder.launch(&entry, [1, 1, 1], [256, 1, 1], 0, &params) }
+    /// });
+    /// let (step, x, y) = (step.make()?, device.from_slice(&[7_u32; 1024])?, device.buffer(4096)?);
+    /// // SAFETY: the fill does no more to the slots than its refs say.
+    /// unsafe { step.take().launch(&[&x, &y])? };
+    /// assert_eq!(y.read(|y: &[u32]| y[1023])?, 7);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub unsafe fn launch(
         &mut self,
         entry: &Entry,
@@ -202,6 +267,25 @@ impl Encoder<'_> {
     /// # Safety
     ///
     /// The memory is what the fill's refs say, and outlives the work.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use rig_amd::Amd;
+    ///
+    /// # let device = rig::open(gpu(0))?;
+    /// let step = device.submission().fill::<Amd>([rig::write(0)], |encoder, slots| {
+    ///     // SAFETY: the slot has 8 bytes, and its halves do not overlap.
+    ///     unsafe { encoder.copy(slots[0].device, slots[0].device + 4, 4) }
+    /// });
+    /// let (step, x) = (step.make()?, device.from_slice(&[5_u32, 0])?);
+    /// // SAFETY: the fill does no more to the slots than its refs say.
+    /// unsafe { step.take().launch(&[&x])? };
+    /// assert_eq!(x.read(|x: &[u32]| x[1])?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub unsafe fn copy(&mut self, from: u64, to: u64, len: u64) -> Result<(), String> {
         self.place(&Command::Copy { from, to, len })
     }
@@ -215,6 +299,25 @@ impl Encoder<'_> {
     /// # Safety
     ///
     /// The memory is what the fill's refs say, and outlives the work.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use rig_amd::Amd;
+    ///
+    /// # let device = rig::open(gpu(0))?;
+    /// let step = device.submission().fill::<Amd>([rig::write(0)], |encoder, slots| {
+    ///     // SAFETY: the slot, whole.
+    ///     unsafe { encoder.memset(slots[0].device, 0xff, slots[0].len) }
+    /// });
+    /// let (step, x) = (step.make()?, device.buffer(1000)?);
+    /// // SAFETY: the fill does no more to the slots than its refs say.
+    /// unsafe { step.take().launch(&[&x])? };
+    /// assert_eq!(x.read(|x: &[u8]| x[999])?, 0xff);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub unsafe fn memset(&mut self, at: u64, byte: u8, len: u64) -> Result<(), String> {
         self.place(&Command::Memset { at, byte, len })
     }
@@ -229,6 +332,27 @@ impl Encoder<'_> {
     ///
     /// They are commands that the GPU runs from an indirect buffer, which end by themselves, leave the queue as it was, and do to
     /// memory what the fill's refs say.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use rig_amd::Amd;
+    ///
+    /// # let device = rig::open(gpu(0))?;
+    /// let step = device.submission().fill::<Amd>([rig::write(0)], |encoder, slots| {
+    ///     let [low, high] = [slots[0].device as u32, (slots[0].device >> 32) as u32];
+    ///     // WRITE_DATA of one word, to memory and confirmed.
+    ///     // SAFETY: it writes 4 bytes of the slot, and ends by itself.
+    ///     unsafe { encoder.commands(&[0xc003_3700, 5 << 8 | 1 << 20, low, high, 42]) }
+    /// });
+    /// let (step, x) = (step.make()?, device.from_slice(&[0_u32])?);
+    /// // SAFETY: the fill does no more to the slots than its refs say.
+    /// unsafe { step.take().launch(&[&x])? };
+    /// assert_eq!(x.read(|x: &[u32]| x[0])?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub unsafe fn commands(&mut self, words: &[u32]) -> Result<(), String> {
         if words.is_empty() || words.len() > COMMANDS_MOST {
             return Err(format!("{} words of commands: from 1 to {COMMANDS_MOST} go into one packet", words.len()));
@@ -245,6 +369,27 @@ impl Encoder<'_> {
     /// # Safety
     ///
     /// It is a packet of SDMA 6, which ends by itself, leaves the queue as it was, and does to memory what the fill's refs say.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use rig_amd::Amd;
+    ///
+    /// # let device = rig::open(gpu(0))?;
+    /// let step = device.submission().fill::<Amd>([rig::write(0)], |encoder, slots| {
+    ///     let [low, high] = [slots[0].device as u32, (slots[0].device >> 32) as u32];
+    ///     // A constant fill: by words, where, the word, and the bytes less those of one word.
+    ///     // SAFETY: it writes the 64 bytes of the slot, and ends by itself.
+    ///     unsafe { encoder.copy_packet(&[11 | 2 << 30, low, high, 42, 60]) }
+    /// });
+    /// let (step, x) = (step.make()?, device.from_slice(&[0_u32; 16])?);
+    /// // SAFETY: the fill does no more to the slots than its refs say.
+    /// unsafe { step.take().launch(&[&x])? };
+    /// assert_eq!(x.read(|x: &[u32]| x[15])?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub unsafe fn copy_packet(&mut self, words: &[u32]) -> Result<(), String> {
         if words.is_empty() || words.len() > PACKET_MOST {
             return Err(format!("a packet of {} words: from 1 to {PACKET_MOST} are possible", words.len()));

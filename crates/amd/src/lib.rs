@@ -5,6 +5,21 @@
 //! the GPU's render node, and where they are missing the reason says so. The user must be in the group that owns them,
 //! often `render`.
 //!
+//! ```
+#![doc = include_str!("example.txt")]
+//! let device = rig::open(gpu(0))?;
+//! // Made of kernels/copy.c, whose first line is the compiler's. Its parameters: from, to, pieces of 16 bytes, threads, rest.
+//! let copy = device.load(&std::fs::read("kernels/copy.co")?)?.function("rig_copy")?;
+//! let (x, y) = (device.from_slice(&[2.5_f32; 1024])?, device.buffer(4096)?);
+//! let mut run = device.submission().launch(&copy, [rig::read(0), rig::write(1)]).make()?.take();
+//! run.part(0).threads([256, 1, 1]).set(16, 256_u64).set(24, 256_u32).set(28, 0_u32);
+//! // SAFETY: it reads 256 pieces of slot 0 and writes as many of slot 1.
+//! unsafe { run.launch(&[&x, &y])? };
+//! assert_eq!(y.read(|y: &[f32]| y[1023])?, 2.5);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # How work runs
 //!
 //! A device is two queues on the GPU: a compute queue of AQL packets and a copy queue (SDMA). Launches run on the compute
@@ -116,6 +131,18 @@ use work::Hot;
 pub use work::Plan;
 
 /// A device on an AMD GPU.
+///
+/// ```
+#[doc = include_str!("example.txt")]
+/// use rig_amd::Amd;
+///
+/// let device = rig::open(gpu(0))?;
+/// // The type says whose a device's record, fills and entries are.
+/// let record = device.capability::<Amd>().ok_or("this is no device of AMD's")?;
+/// assert_eq!(record.arch, device.facts().arch);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Amd {
     gpu: Arc<Gpu>,
     facts: Facts,
@@ -143,6 +170,19 @@ pub struct Amd {
 }
 
 /// What compilers need to know of a GPU.
+///
+/// ```
+#[doc = include_str!("example.txt")]
+/// use rig_amd::Amd;
+///
+/// let device = rig::open(gpu(0))?;
+/// let of = device.capability::<Amd>().ok_or("this is no device of AMD's")?;
+/// // A group of four waves on each of the compute units.
+/// let (groups, threads) = (of.compute_units, 4 * of.wave_threads);
+/// assert!(groups > 0 && threads <= of.group_threads);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
     /// The architecture, such as `gfx1100`.

@@ -56,6 +56,22 @@ impl Kind {
 }
 
 /// Memory that a device's work reaches.
+///
+/// ```
+#[doc = include_str!("example.txt")]
+/// use rig_edge::{Driver, Memory, Opener, Timeline, WordIndex};
+///
+/// // As rig has one of the driver.
+/// let amd = gpu(0).make(Timeline::new(WordIndex::new(7)))?;
+/// let region = amd.alloc(Memory::Pinned, 4096)?.ok_or("no memory")?;
+/// let at = amd.locate(&region);
+/// assert_eq!(at.device, at.host.addr() as u64, "one address for the host and for every GPU");
+/// amd.stop(None)?;
+/// // SAFETY: no work used it, and the device has stopped.
+/// unsafe { amd.free(region)? };
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Region {
     device: u64,

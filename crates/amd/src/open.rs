@@ -43,6 +43,14 @@ const MARKS: [usize; 2] = [0, 64];
 const PATTERN: usize = 1024;
 
 /// Opens devices on one GPU. Each has queues of its own; all share the process's address space on the GPU.
+///
+/// ```
+#[doc = include_str!("example.txt")]
+/// let (one, other) = (rig::open(gpu(0))?, rig::open(gpu(1))?);
+/// assert_eq!([one.name(), other.name()], ["AMD", "AMD:1"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct GpuOpener {
     system: System,
@@ -57,6 +65,18 @@ impl GpuOpener {
 
     /// Takes the device for hung once committed work has left its word unmoved for `bound`, or never: a minute without
     /// this.
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use std::time::Duration;
+    ///
+    /// // Kernels that take minutes.
+    /// let bound = Some(Duration::from_secs(600));
+    /// let device = rig::open(gpu(0).hang(bound))?;
+    /// assert_eq!(device.facts().hang, bound);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn hang(self, bound: Option<Duration>) -> GpuOpener {
         GpuOpener { hang: bound, ..self }
@@ -211,17 +231,50 @@ fn this() -> &'static System {
 }
 
 /// How many AMD GPUs this machine has: 0 where there is no driver of the kernel's. A GPU that is counted may still not open.
+///
+/// ```
+/// use rig_edge::Opener;
+///
+/// let names: Vec<String> = (0..rig_amd::count()).map(|index| rig_amd::gpu(index).name()).collect();
+/// println!("AMD's GPUs: {names:?}");
+/// # assert_eq!(names.len(), rig_amd::count());
+/// ```
 pub fn count() -> usize {
     this().count()
 }
 
 /// The opener of the GPU `index` of this machine, counted from 0: `AMD`, `AMD:1` and so on. Never fails: its
 /// [`make`](Opener::make) does.
+///
+/// ```
+/// use rig_edge::Opener;
+///
+/// match rig::open(rig_amd::gpu(0)) {
+///     Ok(device) => println!("{device} is {}", device.facts().arch),
+///     // What is missing, and what mends it.
+///     Err(why) => println!("{why}"),
+/// }
+/// assert_eq!(rig_amd::gpu(1).name(), "AMD:1");
+/// assert!(rig::open(rig_amd::gpu(1000)).is_err());
+/// ```
 pub fn gpu(index: usize) -> GpuOpener {
     this().gpu(index)
 }
 
 /// A machine with software GPUs as a system: its GPUs open like hardware's.
+///
+/// ```
+/// use rig_amd_model::Machine;
+///
+/// let machine = Machine::builder().seed(7).build();
+/// let device = rig::open(rig_amd::on(&machine).gpu(0))?;
+/// let x = device.from_slice(&[1_u32, 2, 3])?;
+/// x.memset(0)?;
+/// assert_eq!(x.to_vec()?, [0; 3]);
+/// // The driver did nothing that a GPU or the kernel would refuse.
+/// machine.assert_clean();
+/// # Ok::<(), rig::Error>(())
+/// ```
 #[cfg(all(unix, feature = "model"))]
 pub fn on(machine: &rig_amd_model::Machine) -> System {
     System::new(Arc::new(crate::sys::Model(machine.clone())))

@@ -18,6 +18,21 @@ use crate::topology;
 const EVENT_PAGE_BYTES: usize = EVENT_SLOTS * 8;
 
 /// The kernel that drives GPUs, and those of them that are open. Clones are the same system.
+///
+/// ```
+#[doc = include_str!("example.txt")]
+/// use rig_amd::System;
+/// use rig_amd_model::Machine;
+///
+/// // A test of a program, on a machine of two software GPUs.
+/// let system: System = rig_amd::on(&Machine::builder().gpus(2).build());
+/// let (one, other) = (rig::open(system.gpu(0))?, rig::open(system.clone().gpu(1))?);
+/// let (x, y) = (one.from_slice(&[1_u32; 8])?, other.buffer(32)?);
+/// x.copy_to(&y)?;
+/// assert_eq!(y.read(|y: &[u32]| y[7])?, 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct System {
     shared: Arc<Shared>,
@@ -86,12 +101,35 @@ impl System {
     }
 
     /// How many GPUs the system has: 0 where the kernel's driver is missing. A GPU that is counted may still not open.
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use rig_amd_model::Machine;
+    ///
+    /// assert_eq!(rig_amd::on(&Machine::builder().gpus(2).build()).count(), 2);
+    /// // The kernel's driver is there, and no GPU.
+    /// assert_eq!(rig_amd::on(&Machine::builder().gpus(0).build()).count(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn count(&self) -> usize {
         topology::gpus(&*self.shared.port).map_or(0, |nodes| nodes.len())
     }
 
     /// The opener of the GPU `index`, counted from 0: `AMD`, `AMD:1` and so on. Never fails: its
     /// [`make`](rig_edge::Opener::make) does.
+    ///
+    /// ```
+    #[doc = include_str!("example.txt")]
+    /// use rig_amd_model::Machine;
+    ///
+    /// let system = rig_amd::on(&Machine::builder().gpus(2).build());
+    /// assert_eq!(rig::open(system.gpu(1))?.name(), "AMD:1");
+    /// // The mistake is told when it opens.
+    /// assert!(rig::open(system.gpu(2)).is_err_and(|why| why.to_string().contains("count from 0")));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn gpu(&self, index: usize) -> GpuOpener {
         GpuOpener::new(self.clone(), index)
     }

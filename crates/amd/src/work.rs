@@ -23,6 +23,20 @@ use crate::times::{Between, Detail, Stamps};
 use crate::windows::Windows;
 
 /// What all runs of a submission share: nothing, since packets are made anew in each.
+///
+/// ```
+#[doc = include_str!("example.txt")]
+/// use rig_amd::Plan;
+/// use rig_edge::{Driver, Memset, Opener, Part, Timeline, WordIndex};
+///
+/// // As rig asks for it when a submission is made.
+/// let amd = gpu(0).make(Timeline::new(WordIndex::new(7)))?;
+/// let plan = amd.plan(&[Part::Memset(Memset { slot: 0, byte: 1 })]);
+/// assert!(matches!(plan, Ok(Plan)));
+/// amd.stop(None)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Plan;
 
