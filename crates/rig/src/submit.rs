@@ -581,9 +581,9 @@ impl Submit<'_> {
         // Only the turn's holder writes `submitted`.
         let value = core.submitted.load(Ordering::Relaxed) + 1;
         if !self.depends.is_empty()
-            && let Some(error) = register(core, value, self.depends)
+            && let Some(lost) = core.depend(value, self.depends)
         {
-            return Err(Trouble::Error(error));
+            return Err(Trouble::Error(lost.into()));
         }
         *given = value;
         let _in_fill = self.made.has_fill.then(callback::enter);
@@ -693,13 +693,4 @@ fn insert_before(order: &mut Vec<Use>, new: Use) {
 fn merge(kept: &mut Use, other: Use) {
     kept.write |= other.write;
     kept.whole = false;
-}
-
-/// Notes what the value depends on, and then looks whether that has failed: see the order of a loss.
-#[cold]
-fn register(core: &Core, value: u64, depends: &[Stamp]) -> Option<Error> {
-    core.depend(value, depends.iter().copied());
-    let failed = depends.iter().find_map(|stamp| timelines().failure(*stamp))?;
-    core.forget(value);
-    Some(failed.into())
 }

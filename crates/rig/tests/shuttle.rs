@@ -306,6 +306,31 @@ fn a_submit_that_follows_a_device_while_it_is_lost_is_lost_too() {
     });
 }
 
+/// Promises C20, C32, S11.
+#[test]
+fn a_submit_that_is_refused_beside_a_loss_leaves_no_failure_to_the_next_value() {
+    check(|| {
+        let model = model("SHUTTLE-NEXT");
+        let (a, b) = (rig::open(model.opener()).unwrap(), rig::open(model.opener()).unwrap());
+        let (x, y, z) = (a.buffer(4).unwrap(), b.buffer(4).unwrap(), b.buffer(4).unwrap());
+        let (mut on_a, mut on_b) = (Adder::new(&a), Adder::new(&b));
+        let first = on_a.go(&x, 1).unwrap();
+        let closer = {
+            let a = a.clone();
+            thread::spawn(move || a.close())
+        };
+        on_b.run.after(&[first]);
+        let _ = on_b.go(&y, 1);
+        closer.join().unwrap();
+        on_b.run.after(&[]);
+        // It follows nothing of A's, whatever became of the value before.
+        on_b.go(&z, 2).unwrap().wait().unwrap();
+        z.read(|z: &[u32]| assert_eq!(z[0], 2)).unwrap();
+        drop((a, b));
+        model.assert_clean();
+    });
+}
+
 /// Promise C32.
 #[test]
 fn work_over_what_a_submit_beside_it_writes_fails_with_that() {

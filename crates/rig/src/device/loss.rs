@@ -7,8 +7,9 @@
 //! 3. The slot's unreached values fail (the timeline's invariant 1 says how that is seen in time).
 //! 4. Values of other devices that wait on a queue for failed ones fail, and those that follow them, until none is left.
 //!
-//! A submit registers what its value depends on before it looks whether that has failed, and a loss fails values before
-//! it looks at what is registered: one of the two sees the other.
+//! A submit looks whether what its value depends on has failed, and notes it, under one lock; a loss fails values before it
+//! looks, under that lock, at what is noted: one of the two sees the other. What is noted is given to the driver, so a loss
+//! fails no value that a refused submit left to the next one.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -117,20 +118,18 @@ impl Core {
         self.reason.lock().as_ref().map(|reason| Arc::clone(&reason.lost.why))
     }
 
-    /// Notes that `value` cannot be right unless every value of `on` is.
-    pub(crate) fn depend(&self, value: u64, on: impl Iterator<Item = Stamp>) {
+    /// Notes that `value`, which the driver is given next, cannot be right unless every value of `on` is. Where one of them
+    /// has failed it notes nothing, and gives the failure: then the driver must not be given the value.
+    pub(crate) fn depend(&self, value: u64, on: &[Stamp]) -> Option<Lost> {
         let mut dependents = self.dependents.lock();
+        if let Some(lost) = on.iter().find_map(|stamp| timelines().failure(*stamp)) {
+            return Some(lost);
+        }
         let shown = self.shown();
         dependents.retain(|dependent| dependent.value > shown);
-        dependents.extend(on.map(|on| Dependent { value, on }));
+        dependents.extend(on.iter().map(|&on| Dependent { value, on }));
         self.mark_oldest(&dependents);
-    }
-
-    /// Forgets what `value` depends on: it was not given to the driver after all.
-    pub(crate) fn forget(&self, value: u64) {
-        let mut dependents = self.dependents.lock();
-        dependents.retain(|dependent| dependent.value != value);
-        self.mark_oldest(&dependents);
+        None
     }
 
     fn mark_oldest(&self, dependents: &[Dependent]) {

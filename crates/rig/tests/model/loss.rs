@@ -103,6 +103,32 @@ fn a_submit_that_finds_no_room_behind_failed_work_waits_and_is_not_lost_with_it(
     model.assert_clean();
 }
 
+/// Promises C20, C32, S11.
+#[test]
+fn a_submit_that_learns_of_a_loss_at_its_last_look_leaves_nothing_to_the_next_value() {
+    let (model, [mut a, mut b, mut c]) = chain("LAST-LOOK");
+    let (w, x, y, z) = (c.buffer(), a.buffer(), b.buffer(), b.buffer());
+    let (first, other) = (a.iota(&x, 1).unwrap(), c.iota(&w, 1).unwrap());
+    // After the submit's checks, and before the driver gets the value.
+    let closed = a.device.clone();
+    b.control.on(Call::Room, move || {
+        let closed = closed.clone();
+        std::thread::spawn(move || closed.close()).join().unwrap();
+    });
+    b.iota.after(&[first]);
+    assert_eq!(lost(b.iota(&y, 1)), "it was closed");
+    b.iota.after(&[]);
+    let next = b.iota(&z, 5).unwrap();
+    // Another loss looks at all that is noted, while the next value is on its way.
+    c.control.fault("C burned");
+    assert_eq!(lost(other.wait()), "C burned");
+    assert!(!next.reached().unwrap(), "it follows nothing that was lost");
+    model.complete_all();
+    assert_eq!(values(&z).unwrap(), counted(5));
+    next.wait().unwrap();
+    model.assert_clean();
+}
+
 /// Promises C15, C32.
 #[test]
 fn a_wait_behind_work_that_a_loss_holds_up_sleeps_until_the_lost_device_is_stopped() {
