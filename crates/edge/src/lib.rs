@@ -53,6 +53,8 @@
 //! ```
 
 pub mod callback;
+#[cfg(rig_shuttle)]
+pub mod clock;
 mod code;
 mod driver;
 pub mod erased;

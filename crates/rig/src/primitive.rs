@@ -3,7 +3,7 @@
 //! Locks here have no poison: a panic under one is either caught and loses a device, or is a bug of rig's own that leaves
 //! plain bookkeeping behind.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(not(rig_shuttle))]
 mod imp {
@@ -121,6 +121,15 @@ impl RawLock {
         *self.0.lock() = false;
         self.1.notify_all();
     }
+}
+
+/// The clock by which waits give up. Shuttle has no time: there only what its test lets pass passes, so that it replays.
+#[inline]
+pub(crate) fn now() -> Instant {
+    #[cfg(not(rig_shuttle))]
+    return Instant::now();
+    #[cfg(rig_shuttle)]
+    rig_edge::clock::now()
 }
 
 /// Lets another thread go on: a hint to the core, or a step of shuttle's scheduler.

@@ -12,8 +12,7 @@ use rig_edge::{Fault, Sleep};
 
 use crate::device::Core;
 use crate::error::invalid;
-use crate::primitive::spin_loop;
-use crate::primitive::thread;
+use crate::primitive::{self, spin_loop, thread};
 use crate::profile::{self, HostWork};
 use crate::timeline::{Lost, Stamp, State, timelines, word_shows};
 use crate::{Error, Result, hold};
@@ -102,7 +101,7 @@ pub(crate) struct Patience<'a> {
     /// Whether the waiting thread may run the device's work.
     helps: bool,
     seen: u64,
-    /// When the word was first seen at `seen`.
+    /// When the word was first seen at `seen`, with nothing of another device in its way.
     since: Option<Instant>,
 }
 
@@ -133,11 +132,13 @@ impl<'a> Patience<'a> {
             return Ok(());
         }
         let mut still = SLEEP;
-        if let Some(bound) = self.core.facts.hang
-            && !cfg!(rig_shuttle)
-        {
-            let since = *self.since.get_or_insert_with(Instant::now);
-            let elapsed = since.elapsed();
+        if let Some(bound) = self.core.facts.hang {
+            let time = primitive::now();
+            // While its next value waits on a queue for another device, it is not this one that hangs.
+            if self.core.waits_for(now + 1).is_some() {
+                self.since = None;
+            }
+            let elapsed = time.saturating_duration_since(*self.since.get_or_insert(time));
             if elapsed >= bound {
                 let why = format!("its work hung: the word stood at {now} for {} ms", elapsed.as_millis());
                 self.core.lose(Fault::here(why));
@@ -172,7 +173,7 @@ impl<'a> Patience<'a> {
 /// Waits until the word shows the value, whatever came of it, or until only a stop that nobody has asked for can make it
 /// so. For memory alone.
 pub(crate) fn wait_shown(stamp: Stamp) {
-    let start = Instant::now();
+    let start = primitive::now();
     while !word_shows(stamp) {
         let Some(core) = timelines().device(stamp.slot) else { return };
         if !core.gate.is_shut() {
@@ -186,7 +187,7 @@ pub(crate) fn wait_shown(stamp: Stamp) {
             return;
         }
         crate::device::sweep_stopped();
-        if word_shows(stamp) || start.elapsed() > CLOSED_BOUND {
+        if word_shows(stamp) || primitive::now().saturating_duration_since(start) > CLOSED_BOUND {
             return;
         }
         thread::sleep(CLOSED_POLL);

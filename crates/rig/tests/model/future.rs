@@ -209,6 +209,30 @@ fn a_hang_past_the_bound_ends_an_await() {
     assert!(lost(block_on(point.into_future())).contains("its work hung"));
 }
 
+/// A device whose queue waits for a slow one does not hang itself.
+///
+/// Promises C15, C20, E39.
+#[test]
+fn an_await_of_work_that_waits_for_a_slow_device_loses_neither() {
+    let slow = Model::with("SLOW-BEFORE", Options::default().waits(WAITS));
+    let options = Options::default().waits(WAITS).pace(Pace::AtOnce);
+    let bounded = Model::with("BOUND-BEHIND", options.hang(std::time::Duration::from_millis(20)));
+    let (mut a, mut b) = (Bench::of(&slow), Bench::of(&bounded));
+    let (x, y) = (a.buffer(), b.buffer());
+    let first = a.iota(&x, 1).unwrap();
+    b.iota.after(&[first]);
+    let second = b.iota(&y, 5).unwrap();
+    let before = b.control.calls().sleep;
+    let waiter = std::thread::spawn(move || block_on(second.into_future()));
+    // Each sleep ends at the bound at the latest: several are several bounds.
+    b.control.wait_calls(Call::Sleep, before + 6);
+    assert_eq!(b.device.lost(), None);
+    a.control.complete_all();
+    waiter.join().unwrap().unwrap();
+    assert_eq!(values(&y).unwrap(), counted(5));
+    bounded.assert_clean();
+}
+
 /// A loss that another call finds is told at once, also while the thread that serves futures sits in the driver.
 ///
 /// Promises C15, C20.
