@@ -7,7 +7,7 @@ use rig_edge::{Kinds, Part, Slot, WaitFacts, WordSource, Work};
 use super::bytes::Span;
 use super::driver::{ModelDriver, ModelEntry};
 use super::kernel::{Grid, Resolved};
-use super::state::{Backing, Device, Op, State, Ticket};
+use super::state::{Backing, Device, Op, Phase, State, Ticket};
 use super::{Call, Violation};
 
 /// The mark in a scratch that the model wrote.
@@ -38,7 +38,10 @@ impl State {
         }
         for wait in work.waits {
             let word = wait.word.get();
-            let Some(producer) = self.of_word(wait.word) else { continue };
+            // A later value of a stopped device's word is of another driver's device, which has the word by now.
+            let of_word = self.of_word(wait.word);
+            let still = |of: &&Device| of.phase == Phase::Open || wait.value <= of.submitted;
+            let Some(producer) = of_word.filter(still) else { continue };
             let allowed = match producer.facts.completion {
                 rig_edge::Completion::Store => stores,
                 rig_edge::Completion::Host => hosts,
@@ -46,7 +49,7 @@ impl State {
             if !allowed || producer.facts.word == WordSource::Own || producer.id == id {
                 return Err(Violation::WaitNotAllowed { device: id, word });
             }
-            if wait.value > producer.committed && producer.phase == super::state::Phase::Open {
+            if wait.value > producer.committed && producer.phase == Phase::Open {
                 let (value, committed) = (wait.value, producer.committed);
                 return Err(Violation::WaitUncommitted { device: id, word, value, committed });
             }

@@ -271,6 +271,12 @@ impl ModelDevice {
         });
     }
 
+    /// Whether the device has stopped answering: then none of its work runs, whatever the pace, and no call says why. A wait
+    /// can only find out by the hang bound. A submit that may block may block for ever.
+    pub fn hang(&self, hung: bool) {
+        self.pumped(|device| device.script.hung = hung);
+    }
+
     /// The next call of this kind answers this fault, and the device has faulted. A `room` panics, which is how it tells.
     pub fn fault_in(&self, call: Call, reason: &str) {
         self.with(|device| device.script.faults.push((call, reason.into())));
@@ -421,6 +427,11 @@ impl ModelDevice {
     /// The bytes of memory that alloc and entries took and that are not back.
     pub fn live_bytes(&self) -> u64 {
         self.with(|device| device.live_bytes)
+    }
+
+    /// The bytes of regions whose bus addresses were given: never freed, they stay among the live ones.
+    pub fn exported_bytes(&self) -> u64 {
+        self.with(|device| device.memory.values().filter(|region| !region.bus.is_empty()).map(|r| r.len as u64).sum())
     }
 
     /// How many values were given to submit and are not complete.

@@ -23,6 +23,8 @@ pub enum Blocked {
     Waits(Wait),
     /// The device faulted: nothing of it runs any more.
     Faulted(String),
+    /// The device does not answer: nothing of it runs, and nothing says why.
+    Hung,
     /// Another thread runs the next value.
     Running(u64),
     /// The test broke E42: the next value completes once a later one was submitted.
@@ -52,6 +54,9 @@ impl Device {
         let Some(job) = self.jobs.front() else { return Err(Blocked::Idle) };
         if self.running {
             return Err(Blocked::Running(job.value));
+        }
+        if self.script.hung {
+            return Err(Blocked::Hung);
         }
         if job.value > self.committed {
             return Err(Blocked::Uncommitted(job.value));
