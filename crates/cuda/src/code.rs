@@ -15,14 +15,13 @@ use crate::sys::{Failure, Result};
 /// ```
 /// # fn main() -> rig::Result<()> {
 /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
-///
 /// // As nvcc, clang or Triton makes it, but shorter.
-/// let ptx = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing() { ret; }\n";
+/// let ptx = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry skip() { ret; }\n";
 /// let image = device.load(ptx)?;
-/// assert_eq!(image.function("nothing")?.params(), Some(0));
+/// assert_eq!(image.function("skip")?.params(), Some(0));
 /// // What it has not, it names: here the one function there is.
-/// let Err(rig::Error::Invalid(why)) = image.function("noting") else { panic!("there is no such function") };
-/// assert!(why.contains("it has nothing"), "{why}");
+/// let Err(rig::Error::Invalid(why)) = image.function("skp") else { panic!("there is no such function") };
+/// assert!(why.contains("it has skip"), "{why}");
 /// # Ok(())
 /// # }
 /// ```
@@ -36,12 +35,11 @@ pub struct Image {
 /// ```
 /// # fn main() -> rig::Result<()> {
 /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
-///
 /// use rig_cuda::{Cuda, Entry};
-/// let ptx = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry nothing() { ret; }\n";
-/// let nothing = device.load(ptx)?.function("nothing")?;
+/// let ptx = b".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry skip() { ret; }\n";
+/// let skip = device.load(ptx)?.function("skip")?;
 /// // A function of another driver's device has none.
-/// let entry: Option<&Entry> = nothing.entry::<Cuda>();
+/// let entry: Option<&Entry> = skip.entry::<Cuda>();
 /// assert!(entry.is_some());
 /// # Ok(())
 /// # }

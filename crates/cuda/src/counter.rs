@@ -24,10 +24,9 @@ const PAGE: usize = 4096;
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
-/// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
-///
 /// use rig_cuda::{Counter, Cuda};
 /// use std::sync::Arc;
+/// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
 /// let steps: Arc<Counter> = Arc::new(capability.counter()?);
 /// let in_fill = Arc::clone(&steps);
 /// // The device's work is followed from the host with no wait for it.
@@ -35,6 +34,7 @@ const PAGE: usize = 4096;
 /// // SAFETY: the fill touches no memory but the counter.
 /// unsafe { fill.take().launch(&[])? };
 /// while steps.value() < 1 {
+///     assert!(device.lost().is_none());
 ///     std::thread::yield_now();
 /// }
 /// # Ok(())
@@ -53,10 +53,12 @@ pub struct Counter {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
 /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
-///
-/// // A library of CUDA's is called in between, on this thread.
-/// let current: rig_cuda::Entered = capability.enter()?;
-/// drop(current);
+/// // Calls of CUDA's libraries stand in here, on this thread; it has its own context again behind them.
+/// let made = {
+///     let _current: rig_cuda::Entered = capability.enter()?;
+///     format!("made on the GPU {}", capability.ordinal)
+/// };
+/// assert_eq!(made, "made on the GPU 0");
 /// # Ok(())
 /// # }
 /// ```
@@ -80,9 +82,20 @@ impl Capability {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
     /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
-    ///
     /// let current = capability.enter()?;
-    /// // Here cublasCreate or cufftPlan1d would make what it makes on the device's GPU.
+    /// // Here cublasCreate or cufftPlan1d would make what it makes on the device's GPU: the context that they ask for is there.
+    /// # type Get = unsafe extern "C" fn(*mut *mut std::ffi::c_void) -> i32;
+    /// # // SAFETY: CUDA's library is in the process already.
+    /// # let library = unsafe { libloading::Library::new(if cfg!(windows) { "nvcuda.dll" } else { "libcuda.so.1" })? };
+    /// # // SAFETY: the type is the function's in cuda.h.
+    /// # let get = unsafe { library.get::<Get>(b"cuCtxGetCurrent\0")? };
+    /// # let cu_ctx_get_current = || {
+    /// #     let mut context = std::ptr::null_mut();
+    /// #     // SAFETY: the call writes one handle.
+    /// #     assert_eq!(unsafe { get(&raw mut context) }, 0);
+    /// #     context
+    /// # };
+    /// assert_eq!(cu_ctx_get_current(), capability.context);
     /// drop(current);
     /// # Ok(())
     /// # }
@@ -105,7 +118,6 @@ impl Capability {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
     /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
-    ///
     /// let counter = capability.counter()?;
     /// assert_eq!(counter.value(), 0);
     /// # Ok(())
@@ -143,9 +155,8 @@ impl Counter {
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
-    /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
-    ///
     /// use std::sync::Arc;
+    /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
     /// let counter = Arc::new(capability.counter()?);
     /// let in_fill = Arc::clone(&counter);
     /// let fill = device.submission().fill::<rig_cuda::Cuda>([], move |encoder, _| encoder.count(&in_fill, 41)).make()?;

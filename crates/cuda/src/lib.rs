@@ -84,7 +84,6 @@ pub use work::Plan;
 /// ```
 /// # fn main() -> rig::Result<()> {
 /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
-///
 /// // Of CUDA's devices a program may ask what it asks of no other driver's.
 /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
 /// assert_eq!(capability.ordinal, 0);
@@ -122,7 +121,6 @@ pub struct Cuda {
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
-///
 /// use rig_cuda::{Capability, Cuda};
 /// // What a library that shares the GPU's context and the device's order of work is given.
 /// let &Capability { context, stream, ordinal } = device.capability::<Cuda>().expect("a device of CUDA's has one");

@@ -24,7 +24,6 @@ use crate::sys::abi::Code;
 /// ```
 /// # fn main() -> rig::Result<()> {
 /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
-///
 /// use rig::{Memory, read};
 /// let (own, pinned) = (device.buffer(64)?, device.buffer_in(Memory::Pinned, 64)?);
 /// // The GPU reaches both by addresses; the host, by an address, the pinned memory alone.

@@ -33,9 +33,8 @@ const PLAIN_AFTER_WAIT_MOST: usize = 2;
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
-/// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
-///
 /// use rig_cuda::Cuda;
+/// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
 /// // A fill calls a library that puts work on a stream: the device's own, so the work runs in the fill's place.
 /// let stream = capability.stream.addr();
 /// let step = device.submission().fill::<Cuda>([rig::write(0)], move |encoder, slots| {
@@ -62,7 +61,6 @@ impl Encoder<'_> {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
     /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
-    ///
     /// let stream = capability.stream.addr();
     /// let step = device.submission().fill::<rig_cuda::Cuda>([], move |encoder, _| {
     ///     // As cublasSetStream takes it, among others.
@@ -84,7 +82,6 @@ impl Encoder<'_> {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
     /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
-    ///
     /// let context = capability.context.addr();
     /// let step = device.submission().fill::<rig_cuda::Cuda>([], move |encoder, _| {
     ///     // It is current here, so calls that take none act on it.
@@ -110,9 +107,8 @@ impl Encoder<'_> {
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
-    /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
-    ///
     /// use std::sync::Arc;
+    /// let capability = device.capability::<rig_cuda::Cuda>().expect("a device of CUDA's has one");
     /// let counter = Arc::new(capability.counter()?);
     /// let in_fill = Arc::clone(&counter);
     /// let step = device.submission().memset(0, 1).fill::<rig_cuda::Cuda>([], move |encoder, _| encoder.count(&in_fill, 1));

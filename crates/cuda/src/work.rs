@@ -34,7 +34,6 @@ const IN_FLIGHT_MOST: u64 = 900;
 /// ```
 /// # fn main() -> rig::Result<()> {
 /// # let Ok(device) = rig::open(rig_cuda::gpu(0)) else { return Ok(()) };
-///
 /// # let suite = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/suite.ptx"));
 /// # let iota = device.load(suite)?.function("iota")?;
 /// // One graph of CUDA's for the launch and the copy, made here.

@@ -232,7 +232,6 @@ fn c_slot(slot: &Slot) -> CSlot {
 #[doc = include_str!("example_head.txt")]
 /// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
 /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
-///
 /// use rig_metal::abi::{self, CIndirect};
 /// // What compiled code is handed, it puts into the launches that it records.
 /// let params = [&address.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
@@ -268,7 +267,6 @@ pub fn entry(entry: &Entry) -> *const CEntry {
 /// # let launch =
 /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
 /// # let icb = capability.icb(&[launch])?;
-///
 /// use rig_metal::abi::{self, CEncoder, CIcb, CSlot, c_fill};
 /// use std::ffi::c_void;
 ///

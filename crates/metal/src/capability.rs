@@ -18,7 +18,6 @@ use crate::sys::MTLDevice;
 /// ```
 #[doc = include_str!("example_head.txt")]
 /// let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
-///
 /// println!("constants on {} bytes", capability.alignment());
 /// // It is the same for as long as the device lives.
 /// let again = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
@@ -59,7 +58,6 @@ impl Capability {
     /// ```
     #[doc = include_str!("example_head.txt")]
     /// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
-    ///
     /// use rig_metal::sys::MTLDevice;
     /// // What rig has no word for, Metal's own object answers.
     /// let gpu = capability.device();
@@ -76,7 +74,6 @@ impl Capability {
     /// ```
     #[doc = include_str!("example_head.txt")]
     /// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
-    ///
     /// // How far apart a fill puts the parameters of two launches in a buffer of its own.
     /// let stride = 20_usize.next_multiple_of(capability.alignment());
     /// assert!(stride == 20 || stride == 256, "{stride}");
@@ -99,7 +96,6 @@ impl Capability {
     #[doc = include_str!("example_head.txt")]
     /// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
     /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
-    ///
     /// use rig_metal::IndirectLaunch;
     /// // y, how many numbers it has, and the first of them.
     /// let params = [&address.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
@@ -121,7 +117,6 @@ impl Capability {
     /// ```
     #[doc = include_str!("example_head.txt")]
     /// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
-    ///
     /// // A function in C gets this address as a `const struct rig_metal *`.
     /// let record = capability.record();
     /// // SAFETY: the capability is there.

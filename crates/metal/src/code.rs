@@ -84,7 +84,6 @@ impl Entry {
     /// ```
     #[doc = include_str!("example_head.txt")]
     /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
-    ///
     /// use rig_metal::sys::MTLComputePipelineState;
     /// // A group of whole SIMD groups, for a launch that a fill encodes.
     /// let width = entry.pipeline().threadExecutionWidth() as u32;
@@ -103,7 +102,6 @@ impl Entry {
     /// ```
     #[doc = include_str!("example_head.txt")]
     /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
-    ///
     /// // In Objective-C it is `(__bridge id<MTLComputePipelineState>)code`.
     /// let code = entry.code();
     /// assert_eq!(code, std::ptr::from_ref(entry.pipeline()).cast());
@@ -119,7 +117,6 @@ impl Entry {
     /// ```
     #[doc = include_str!("example_head.txt")]
     /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
-    ///
     /// // A function in C gets this address as a `const struct rig_metal_launch *`.
     /// let launch = entry.launch();
     /// // SAFETY: the entry is there.
@@ -137,7 +134,6 @@ impl Entry {
     /// ```
     #[doc = include_str!("example_head.txt")]
     /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
-    ///
     /// // As few groups as the function's code lets there be.
     /// let groups = 100_000_u32.div_ceil(entry.threads());
     /// assert!(groups * entry.threads() >= 100_000);
@@ -155,7 +151,6 @@ impl Entry {
     #[doc = include_str!("example_head.txt")]
     /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
     /// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
-    ///
     /// use rig_metal::sys::MTLDevice;
     /// // What a launch may ask for beside it.
     /// let left = capability.device().maxThreadgroupMemoryLength() - entry.group_bytes() as usize;

@@ -204,24 +204,29 @@ impl Encoder<'_> {
     ///
     /// ```
     #[doc = include_str!("example_head.txt")]
-    /// use objc2::runtime::ProtocolObject;
-    /// use objc2_foundation::NSRange;
-    /// use rig_metal::sys::{MTLBlitCommandEncoder, MTLBuffer, MTLCommandBuffer, MTLCommandEncoder};
-    /// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], |encoder, slots| {
-    ///     // SAFETY: the handle is the buffer of the slot, which lives for the submit.
-    ///     let buffer: &ProtocolObject<dyn MTLBuffer> = unsafe { &*slots[0].handle.cast() };
+    /// use rig_metal::sys::{MTLCommandBuffer, MTLCommandEncoder, MTLComputeCommandEncoder, MTLDispatchType};
+    /// # use rig_metal::sys::MTLSize;
+    /// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, slots| {
+    ///     # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+    ///     # let params = [&slots[0].device.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
+    ///     # let along = |width| MTLSize { width, height: 1, depth: 1 };
     ///     encoder.end()?;
     ///     let fence = objc2::Message::retain(encoder.fence()?);
-    ///     let blit = encoder.command_buffer()?.blitCommandEncoder().ok_or("Metal makes no encoder")?;
-    ///     blit.waitForFence(&fence);
-    ///     blit.fillBuffer_range_value(buffer, NSRange::new(slots[0].handle_offset as usize, slots[0].len as usize), 1);
-    ///     blit.updateFence(&fence);
-    ///     blit.endEncoding();
+    ///     // The driver's encoder is serial: dispatches of this one may overlap.
+    ///     let own = encoder.command_buffer()?.computeCommandEncoderWithDispatchType(MTLDispatchType::Concurrent);
+    ///     let own = own.ok_or("Metal makes no encoder")?;
+    ///     own.waitForFence(&fence);
+    ///     own.setComputePipelineState(entry.pipeline());
+    ///     # // SAFETY: Metal copies the parameters, which are as many bytes.
+    ///     # unsafe { own.setBytes_length_atIndex(std::ptr::NonNull::from(&params[0]).cast(), params.len(), 0) };
+    ///     own.dispatchThreadgroups_threadsPerThreadgroup(along(1), along(64));
+    ///     own.updateFence(&fence);
+    ///     own.endEncoding();
     ///     Ok(())
     /// });
     /// # // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
     /// # unsafe { step.make()?.take().launch(&[&y])? };
-    /// assert_eq!(y.to_vec()?, [0x0101_0101; 64]);
+    /// assert_eq!(y.read(|y| y[63])?, 7 + 63);
     /// # Ok(())
     /// # }
     /// ```
@@ -241,11 +246,11 @@ impl Encoder<'_> {
     ///
     /// ```
     #[doc = include_str!("example_head.txt")]
-    /// use rig_metal::sys::{MTLBlitCommandEncoder, MTLCommandBuffer, MTLCommandEncoder};
+    /// use rig_metal::sys::{MTLCommandBuffer, MTLCommandEncoder, MTLComputeCommandEncoder};
     /// let step = device.submission().fill::<rig_metal::Metal>([rig::read(0)], |encoder, _| {
     ///     encoder.end()?;
     ///     let fence = objc2::Message::retain(encoder.fence()?);
-    ///     let own = encoder.command_buffer()?.blitCommandEncoder().ok_or("Metal makes no encoder")?;
+    ///     let own = encoder.command_buffer()?.computeCommandEncoder().ok_or("Metal makes no encoder")?;
     ///     own.waitForFence(&fence);
     ///     // What the fill encodes here runs after what the driver encoded before, and before what it encodes next.
     ///     own.updateFence(&fence);
@@ -278,7 +283,7 @@ impl Encoder<'_> {
     /// let step = device.submission().fill::<rig_metal::Metal>([rig::read(0)], |encoder, _| {
     ///     encoder.end()?;
     ///     // Now the command buffer takes an encoder of the fill's own.
-    ///     let own = encoder.command_buffer()?.blitCommandEncoder().ok_or("Metal makes no encoder")?;
+    ///     let own = encoder.command_buffer()?.computeCommandEncoder().ok_or("Metal makes no encoder")?;
     ///     own.endEncoding();
     ///     // And the driver's is a new one.
     ///     encoder.compute().map(drop)
@@ -315,7 +320,6 @@ impl Encoder<'_> {
     /// # let launch =
     /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
     /// # let icb = capability.icb(&[launch])?;
-    ///
     /// // The GPU starts on the first launch while the fill still encodes the second.
     /// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, _| {
     ///     encoder.execute(&icb)?;
@@ -354,7 +358,6 @@ impl Encoder<'_> {
     /// # let launch =
     /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
     /// # let icb = capability.icb(&[launch])?;
-    ///
     /// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, _| encoder.execute(&icb)).make()?;
     /// let mut run = step.take();
     /// for _ in 0..2 {

@@ -36,7 +36,6 @@ const LAUNCHES_MOST: usize = 16384;
 #[doc = include_str!("example_head.txt")]
 /// # let capability = device.capability::<rig_metal::Metal>().ok_or("a device of another driver")?;
 /// # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
-///
 /// use rig_metal::IndirectLaunch;
 /// // The kernel's struct is an address, how many numbers are there, and the first of them.
 /// let [low, high] = [(0_u64, 5_u32), (4 * 32, 500)].map(|(offset, start)| {
@@ -75,7 +74,6 @@ pub struct IndirectLaunch<'a> {
 /// # let params = [&address.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
 /// # let launch =
 /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
-///
 /// // Recorded once, with its parameters, and run by any number of fills.
 /// let icb = capability.icb(&[launch, launch])?;
 /// let in_fill = icb.clone();
@@ -115,7 +113,6 @@ impl Icb {
     /// # let params = [&address.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
     /// # let launch =
     /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
-    ///
     /// let icb = capability.icb(&[launch, launch, launch])?;
     /// assert_eq!(icb.len(), 3);
     /// # Ok(())
@@ -134,7 +131,6 @@ impl Icb {
     /// # let params = [&address.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
     /// # let launch =
     /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
-    ///
     /// assert!(!capability.icb(&[launch])?.is_empty());
     /// // One of no launches is not made.
     /// assert!(capability.icb(&[]).is_err());

@@ -70,6 +70,7 @@ mod member;
 mod operation;
 mod place;
 mod plan;
+mod rank;
 #[expect(unsafe_code, reason = "the boundary to NCCL's library")]
 mod sys;
 mod warm;
@@ -77,9 +78,10 @@ mod watch;
 mod wire;
 mod world;
 
-pub use communicator::{Communicator, Options, Rank, connect, connect_on, prepare};
+pub use communicator::{Communicator, Options, connect, connect_on, prepare};
 pub use error::{Error, Result};
 pub use lane::{Gpu, GpuSeat, Lane};
 pub use operation::{Operation, Reduce, Type};
 pub use place::Place;
+pub use rank::Rank;
 pub use world::World;

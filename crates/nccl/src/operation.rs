@@ -83,7 +83,6 @@ impl Type {
 /// ```
 #[doc = include_str!("example_head.txt")]
 /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
-///
 /// use rig_nccl::{Reduce, Type};
 /// // Rank 0 has 1, and rank 1 has 2.
 /// for (by, due) in [(Reduce::Sum, 3.0), (Reduce::Product, 2.0), (Reduce::Max, 2.0), (Reduce::Average, 1.5)] {
@@ -136,7 +135,6 @@ impl Reduce {
 /// ```
 #[doc = include_str!("example_head.txt")]
 /// # let communicator = rig_nccl::connect_on::<Cores>(&rig_nccl::World::alone(), &devices, rig_nccl::Options::default())?;
-///
 /// use rig_nccl::{Operation, Reduce, Type};
 /// // Two reductions that happen together: the sum in slot 0, and the greatest in slot 1.
 /// let both = [

@@ -5,10 +5,10 @@ use std::thread;
 
 use rig::Device;
 
-use crate::communicator::Rank;
 use crate::lane::Lane;
 use crate::member::Member;
 use crate::operation::{Operation, Reduce, Type};
+use crate::rank::Rank;
 use crate::sys::abi::{Comm, UniqueId};
 use crate::sys::{Api, Failure};
 

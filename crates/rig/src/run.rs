@@ -313,7 +313,6 @@ impl fmt::Debug for Run {
 /// # let add = device.load(&kernels.image())?.function("add")?;
 /// # let mut run = device.submission().launch(&add, [read(0), write(1)]).params(20).make()?.take();
 /// # let (x, y) = (device.from_slice(&[1.0_f32; 64])?, device.from_slice(&[2.0_f32; 64])?);
-///
 /// // Behind the two refs stands how many times x is added to y.
 /// run.part(0).threads([64, 1, 1]).set(16, 3.0_f32);
 /// for _ in 0..2 {

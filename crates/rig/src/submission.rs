@@ -34,7 +34,6 @@ const SLOTS_MAX: u32 = 65_536;
 /// #     y.iter_mut().zip(x).for_each(|(y, x)| *y += by * x);
 /// # });
 /// # let add = device.load(&kernels.image())?.function("add")?;
-///
 /// // The kernel's parameters are two addresses and a float: slot 0 at byte 0, slot 1 behind it.
 /// let refs = [read(0), write(1).at(8)];
 /// let step = device.submission().launch(&add, refs).params(20).make()?;
