@@ -504,14 +504,20 @@ pub trait Bound: Send + Sync {
     ///
     /// ```
     #[doc = include_str!("example.txt")]
-    /// # whole!();
+    /// # impl Driver for Device {
+    /// #     rest! { without room }
+    /// #     unsafe fn room(&self, _: &mut (), _: &[Part<Device>], _: &mut Work<'_>) -> Room {
+    /// #         if self.timeline.word().load() < 1 { Room::Later } else { Room::Ok }
+    /// #     }
+    /// # }
     /// let device = erased::erase(open(7));
     /// let Ok(bound) = device.bind(vec![]) else { panic!("nothing to plan") };
     /// // SAFETY: no other hot call of the device runs.
-    /// match unsafe { bound.room(&mut work(&[], &mut [])) } {
-    ///     Room::Ok => {} // the submit is next
-    ///     other => panic!("work of no part always fits: {other:?}"),
-    /// }
+    /// let room = || unsafe { bound.room(&mut work(&[], &mut [])) };
+    /// // Value 1 fills the device's ring until it has completed.
+    /// assert_eq!(room(), Room::Later);
+    /// Words::get().word(WordIndex::new(7)).raise(1);
+    /// assert_eq!(room(), Room::Ok);
     /// ```
     unsafe fn room(&self, work: &mut Work<'_>) -> Room;
 
