@@ -353,12 +353,11 @@ fn connects_now(api: &Api, variable: &dyn Fn(&str) -> Option<String>) -> std::re
 /// # Examples
 ///
 /// ```
-/// fn main() {
-///     # if std::env::var_os("NCCL_RUNTIME_CONNECT").is_some() { return }
-///     // SAFETY: first thing in main, with no other thread.
-///     unsafe { rig_nccl::prepare() };
-///     assert_eq!(std::env::var("NCCL_RUNTIME_CONNECT").as_deref(), Ok("0"));
-/// }
+/// # if std::env::var_os("NCCL_RUNTIME_CONNECT").is_some() { return }
+/// // The first line of main.
+/// // SAFETY: there is no other thread yet.
+/// unsafe { rig_nccl::prepare() };
+/// assert_eq!(std::env::var("NCCL_RUNTIME_CONNECT").as_deref(), Ok("0"));
 /// ```
 #[expect(unsafe_code, reason = "the environment is the process's")]
 pub unsafe fn prepare() {
