@@ -5,6 +5,8 @@
 //! the GPU's render node, and where they are missing the reason says so. The user must be in the group that owns them,
 //! often `render`.
 //!
+//! In the examples here, a software GPU stands for what [`gpu`] opens, by their hidden lines:
+//!
 //! ```
 #![doc = include_str!("example.txt")]
 //! let device = rig::open(gpu(0))?;
