@@ -267,6 +267,7 @@ pub fn entry(entry: &Entry) -> *const CEntry {
 /// # let launch =
 /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
 /// # let icb = capability.icb(&[launch])?;
+/// // Recorded in it is a launch of `iota`, which writes 64 numbers from 7 on to y.
 /// use rig_metal::abi::{self, CEncoder, CIcb, CSlot, c_fill};
 /// use std::ffi::c_void;
 ///
@@ -280,8 +281,8 @@ pub fn entry(entry: &Entry) -> *const CEntry {
 /// // SAFETY: `run` does what a fill may, and the submission keeps what it is given.
 /// let fill = unsafe { c_fill(run, abi::icb(&kept).cast_mut().cast()) };
 /// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], fill).keep(kept);
-/// # // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
-/// # unsafe { step.make()?.take().launch(&[&y])? };
+/// // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
+/// unsafe { step.make()?.take().launch(&[&y])? };
 /// assert_eq!(y.read(|y| y[63])?, 7 + 63);
 /// # Ok(())
 /// # }

@@ -102,8 +102,8 @@ impl Capability {
     /// let launch = IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
     /// let icb = capability.icb(&[launch])?;
     /// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, _| encoder.execute(&icb));
-    /// # // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
-    /// # unsafe { step.make()?.take().launch(&[&y])? };
+    /// // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
+    /// unsafe { step.make()?.take().launch(&[&y])? };
     /// assert_eq!(y.read(|y| y[63])?, 7 + 63);
     /// # Ok(())
     /// # }

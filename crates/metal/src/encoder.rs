@@ -116,6 +116,7 @@ impl Open {
 /// use std::ptr::NonNull;
 /// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, slots| {
 ///     let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
+///     // What `iota` takes: where y is for the GPU, how many numbers it has, and the first of them.
 ///     let params = [&slots[0].device.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
 ///     let compute = encoder.compute()?;
 ///     compute.setComputePipelineState(entry.pipeline());
@@ -125,8 +126,8 @@ impl Open {
 ///     compute.dispatchThreadgroups_threadsPerThreadgroup(along(1), along(64));
 ///     Ok(())
 /// });
-/// # // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
-/// # unsafe { step.make()?.take().launch(&[&y])? };
+/// // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
+/// unsafe { step.make()?.take().launch(&[&y])? };
 /// assert_eq!(y.read(|y| y[63])?, 7 + 63);
 /// # Ok(())
 /// # }
@@ -155,8 +156,8 @@ impl Encoder<'_> {
     ///     let bytes = encoder.device().maxThreadgroupMemoryLength();
     ///     if bytes >= 16 << 10 { Ok(()) } else { Err(format!("{bytes} bytes of threadgroup memory are too few")) }
     /// });
-    /// # // SAFETY: the fill touches nothing.
-    /// # unsafe { step.make()?.take().launch(&[&y])? };
+    /// // SAFETY: the fill touches nothing.
+    /// unsafe { step.make()?.take().launch(&[&y])? };
     /// assert!(device.lost().is_none());
     /// # Ok(())
     /// # }
@@ -182,8 +183,8 @@ impl Encoder<'_> {
     ///     encoder.compute()?.setComputePipelineState(entry.pipeline());
     ///     Ok(())
     /// });
-    /// # // SAFETY: the fill touches nothing.
-    /// # unsafe { step.make()?.take().launch(&[&y])? };
+    /// // SAFETY: the fill touches nothing.
+    /// unsafe { step.make()?.take().launch(&[&y])? };
     /// assert!(device.lost().is_none());
     /// # Ok(())
     /// # }
@@ -205,10 +206,12 @@ impl Encoder<'_> {
     /// ```
     #[doc = include_str!("example_head.txt")]
     /// use rig_metal::sys::{MTLCommandBuffer, MTLCommandEncoder, MTLComputeCommandEncoder, MTLDispatchType};
+    /// use std::ptr::NonNull;
     /// # use rig_metal::sys::MTLSize;
     /// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, slots| {
     ///     # let entry = iota.entry::<rig_metal::Metal>().ok_or("a function of another driver")?;
-    ///     # let params = [&slots[0].device.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
+    ///     // What `iota` takes: where y is for the GPU, how many numbers it has, and the first of them.
+    ///     let params = [&slots[0].device.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
     ///     # let along = |width| MTLSize { width, height: 1, depth: 1 };
     ///     encoder.end()?;
     ///     let fence = objc2::Message::retain(encoder.fence()?);
@@ -217,15 +220,15 @@ impl Encoder<'_> {
     ///     let own = own.ok_or("Metal makes no encoder")?;
     ///     own.waitForFence(&fence);
     ///     own.setComputePipelineState(entry.pipeline());
-    ///     # // SAFETY: Metal copies the parameters, which are as many bytes.
-    ///     # unsafe { own.setBytes_length_atIndex(std::ptr::NonNull::from(&params[0]).cast(), params.len(), 0) };
+    ///     // SAFETY: Metal copies the parameters, which are as many bytes.
+    ///     unsafe { own.setBytes_length_atIndex(NonNull::from(&params[0]).cast(), params.len(), 0) };
     ///     own.dispatchThreadgroups_threadsPerThreadgroup(along(1), along(64));
     ///     own.updateFence(&fence);
     ///     own.endEncoding();
     ///     Ok(())
     /// });
-    /// # // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
-    /// # unsafe { step.make()?.take().launch(&[&y])? };
+    /// // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
+    /// unsafe { step.make()?.take().launch(&[&y])? };
     /// assert_eq!(y.read(|y| y[63])?, 7 + 63);
     /// # Ok(())
     /// # }
@@ -257,8 +260,8 @@ impl Encoder<'_> {
     ///     own.endEncoding();
     ///     Ok(())
     /// });
-    /// # // SAFETY: the fill touches nothing.
-    /// # unsafe { step.make()?.take().launch(&[&y])? };
+    /// // SAFETY: the fill touches nothing.
+    /// unsafe { step.make()?.take().launch(&[&y])? };
     /// assert!(device.lost().is_none());
     /// # Ok(())
     /// # }
@@ -288,8 +291,8 @@ impl Encoder<'_> {
     ///     // And the driver's is a new one.
     ///     encoder.compute().map(drop)
     /// });
-    /// # // SAFETY: the fill touches nothing.
-    /// # unsafe { step.make()?.take().launch(&[&y])? };
+    /// // SAFETY: the fill touches nothing.
+    /// unsafe { step.make()?.take().launch(&[&y])? };
     /// assert!(device.lost().is_none());
     /// # Ok(())
     /// # }
@@ -320,14 +323,15 @@ impl Encoder<'_> {
     /// # let launch =
     /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
     /// # let icb = capability.icb(&[launch])?;
+    /// // Recorded in it is a launch of `iota`, which writes 64 numbers from 7 on to y.
     /// // The GPU starts on the first launch while the fill still encodes the second.
     /// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, _| {
     ///     encoder.execute(&icb)?;
     ///     encoder.next_buffer()?;
     ///     encoder.execute(&icb)
     /// });
-    /// # // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
-    /// # unsafe { step.make()?.take().launch(&[&y])? };
+    /// // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
+    /// unsafe { step.make()?.take().launch(&[&y])? };
     /// assert_eq!(y.read(|y| y[63])?, 7 + 63);
     /// # Ok(())
     /// # }
@@ -358,6 +362,7 @@ impl Encoder<'_> {
     /// # let launch =
     /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
     /// # let icb = capability.icb(&[launch])?;
+    /// // Recorded in it is a launch of `iota`, which writes 64 numbers from 7 on to y.
     /// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, _| encoder.execute(&icb)).make()?;
     /// let mut run = step.take();
     /// for _ in 0..2 {

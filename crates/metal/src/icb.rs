@@ -44,9 +44,9 @@ const LAUNCHES_MOST: usize = 16384;
 /// let launches = [&low, &high]
 ///     .map(|params| IndirectLaunch { entry, params, groups: [1; 3], threads: [32, 1, 1], group_bytes: 0 });
 /// let icb = capability.icb(&launches)?;
-/// # let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, _| encoder.execute(&icb));
-/// # // SAFETY: what is recorded writes the 64 numbers of slot 0.
-/// # unsafe { step.make()?.take().launch(&[&y])? };
+/// let step = device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, _| encoder.execute(&icb));
+/// // SAFETY: what is recorded writes the 64 numbers of slot 0.
+/// unsafe { step.make()?.take().launch(&[&y])? };
 /// assert_eq!(y.read(|y| (y[0], y[32]))?, (5, 500));
 /// # Ok(())
 /// # }
@@ -74,13 +74,14 @@ pub struct IndirectLaunch<'a> {
 /// # let params = [&address.to_ne_bytes()[..], &64_u32.to_ne_bytes(), &7_u32.to_ne_bytes()].concat();
 /// # let launch =
 /// #     rig_metal::IndirectLaunch { entry, params: &params, groups: [1; 3], threads: [64, 1, 1], group_bytes: 0 };
+/// // The launch has `iota` write 64 numbers from 7 on to y.
 /// // Recorded once, with its parameters, and run by any number of fills.
 /// let icb = capability.icb(&[launch, launch])?;
 /// let in_fill = icb.clone();
 /// let step =
 ///     device.submission().fill::<rig_metal::Metal>([rig::write(0)], move |encoder, _| encoder.execute(&in_fill));
-/// # // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
-/// # unsafe { step.make()?.take().launch(&[&y])? };
+/// // SAFETY: the fill writes the 64 numbers of slot 0, and touches nothing else.
+/// unsafe { step.make()?.take().launch(&[&y])? };
 /// assert_eq!(y.read(|y| y[63])?, 7 + 63);
 /// assert_eq!(icb.len(), 2);
 /// # Ok(())

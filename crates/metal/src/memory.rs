@@ -30,8 +30,8 @@ use crate::sys::{MTLBuffer, MTLDevice, MTLResourceOptions, guard};
 ///     let here = buffer.gpuAddress() + slots[0].handle_offset == slots[0].device;
 ///     if here { Ok(()) } else { Err("the slot is elsewhere".to_owned()) }
 /// });
-/// # // SAFETY: the fill touches nothing.
-/// # unsafe { step.make()?.take().launch(&[&y])? };
+/// // SAFETY: the fill touches nothing.
+/// unsafe { step.make()?.take().launch(&[&y])? };
 /// assert!(device.lost().is_none());
 /// # Ok(())
 /// # }
