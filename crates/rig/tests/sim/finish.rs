@@ -47,7 +47,8 @@ impl World {
         let during = budgets.iter().filter(|budget| (call..=ret).contains(&budget.0)).map(|budget| budget.1);
         let budget = during.chain(before).min().unwrap_or(0);
         let of_device = |of: &&Allocation| of.counts && of.device == dev.number;
-        let there = |of: &&Allocation| of.made <= ret && of.dropped.is_none_or(|dropped| dropped >= call);
+        let there =
+            |of: &&Allocation| of.made <= ret && (of.exported || of.dropped.is_none_or(|dropped| dropped >= call));
         let all = inner.allocations.iter().enumerate().filter(|(index, _)| *index != own).map(|(_, of)| of);
         let large = |len: u64| len + len / 16 + 256;
         let taken: u64 = all
@@ -98,7 +99,9 @@ impl World {
             let now = self.log.clock();
             vain = self.vain(now == last, vain, &mut since);
             last = now;
-            if vain > 0 && vain.is_multiple_of(VAIN / 100) {
+            if vain > 0 && self.extras.hangs {
+                self.stand_still(vain);
+            } else if vain > 0 && vain.is_multiple_of(VAIN / 100) {
                 self.stop_lost();
             }
             if vain > VAIN {
@@ -130,7 +133,7 @@ impl World {
     }
 
     /// Closes what is lost: what stands behind work that waits for it, on a queue, goes on only then.
-    fn stop_lost(&self) {
+    pub fn stop_lost(&self) {
         let mut devices: Vec<rig::Device> = lock(&self.devices).iter().filter_map(|dev| dev.any_device()).collect();
         devices.extend(lock(&self.handles).iter().map(|handle| handle.buffer().device()));
         devices.iter().filter(|device| device.lost().is_some()).for_each(rig::Device::close);
@@ -147,6 +150,10 @@ impl World {
         let handles = std::mem::take(&mut *lock(&self.handles));
         for handle in &handles {
             player.read_all(handle);
+        }
+        if self.extras.beside {
+            let devices = lock(&self.devices).clone();
+            devices.iter().for_each(|dev| player.probe(dev));
         }
         self.log.begin(99, "the end: waiting for all points");
         let points = lock(&self.points).clone();
@@ -170,6 +177,7 @@ impl World {
         }
         self.close_all(&player, &devices);
         self.check_back();
+        self.check_exports();
     }
 
     /// A device that nothing could lose is not lost.
@@ -203,7 +211,9 @@ impl World {
         if any_lost || self.loses {
             return;
         }
-        if allocated > 0 && !plan.placed {
+        // What a function may reach stays in use for ever.
+        let exported = dev.control.exported_bytes();
+        if allocated > exported && !plan.placed {
             self.log.broken("C16, C17", &format!("d{} has {allocated} bytes in use, and no buffer", dev.number));
         }
         if !plan.placed && held != allocated + cached {
@@ -213,7 +223,7 @@ impl World {
         if plan.short || self.short {
             return;
         }
-        let most = budget / 10 * 9;
+        let most = budget.saturating_sub(exported) / 10 * 9;
         if let Err(error) = device.buffer(usize::try_from(most).unwrap_or(0)) {
             self.log.broken(
                 "C17",
@@ -229,10 +239,10 @@ impl World {
         for dev in devices {
             if dev.number % 2 == 0 {
                 self.cause(dev, "it was closed");
-                dev.device().iter().for_each(rig::Device::close);
+                self.log.in_no_time("a close", || dev.device().iter().for_each(rig::Device::close));
                 player.look(dev);
             }
-            dev.forget_all();
+            dev.forget_all(&self.log);
         }
         let sweeper = Model::with("SIM-SWEEP", Options::default().pace(Pace::AtOnce));
         self.log.begin(99, "the end: stopping all devices");
@@ -284,7 +294,8 @@ impl World {
             }
             for device in 0..model.opened() {
                 let control = model.device(device);
-                let left = (control.regions(), control.images(), control.plans(), control.live_bytes());
+                let bytes = control.live_bytes() - control.exported_bytes();
+                let left = (control.regions(), control.images(), control.plans(), bytes);
                 if left != (0, 0, 0, 0) {
                     let how = format!("model {index}, device {device}: regions, images, plans, bytes left: {left:?}");
                     self.log.broken("C02, E27", &how);

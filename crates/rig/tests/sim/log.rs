@@ -7,8 +7,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rig::{Error, Point};
+
+use crate::plan::BOUND;
+use crate::primitive::passed;
 
 /// The exit status of a run that broke a promise.
 pub const BROKEN: i32 = 3;
@@ -169,6 +173,8 @@ pub struct Allocation {
     /// When the last handle to it was about to go.
     pub dropped: Option<u64>,
     pub handles: usize,
+    /// Whether a PCI function has its bus addresses: then it is never used again, and counts for ever.
+    pub exported: bool,
 }
 
 /// A handle's life: to be surely seen between the middle two, and by no means outside the outer two.
@@ -195,6 +201,8 @@ pub struct Consumed {
 #[derive(Clone, Debug, Default)]
 pub struct DeviceLife {
     pub name: String,
+    /// Its model, and its number there.
+    pub of: (usize, usize),
     /// Why it may be lost.
     pub causes: Vec<String>,
     /// Why it is.
@@ -203,6 +211,10 @@ pub struct DeviceLife {
     pub forgotten: bool,
     /// Since when the program knows.
     pub known_lost: Option<u64>,
+    /// Whether it has stopped answering.
+    pub hung: bool,
+    /// When its work ended last, by the clock by which waits give up.
+    pub moved: Duration,
     /// The budgets, and since when.
     pub budgets: Vec<(u64, u64)>,
 }
@@ -315,6 +327,8 @@ impl Log {
             if let Some(entry) = inner.ran.get_mut(&key) {
                 entry.1 = Some(now);
             }
+            let time = passed();
+            inner.devices.iter_mut().filter(|life| life.of == (model, ran.device)).for_each(|life| life.moved = time);
             return;
         }
         let last = inner.last_ran.insert((model, ran.device), ran.value);
@@ -368,6 +382,9 @@ impl Log {
         let all = inner.reach_all;
         let named = |life: &&DeviceLife| all || life.name == device;
         let known = inner.devices.iter().filter(named).any(|life| life.causes.iter().any(|cause| why == cause));
+        // A fault of a whole driver is none of the hang bound's, which loses the one device.
+        let hangs = |life: &DeviceLife| life.name == device && life.hung && life.moved + BOUND <= passed();
+        let known = known || hung_for(why).is_some_and(|ms| ms >= BOUND.as_millis()) && inner.devices.iter().any(hangs);
         drop(inner);
         if !known {
             self.broken("C20", &format!("{device} is lost for {why:?}, which nobody caused"));
@@ -383,11 +400,28 @@ impl Log {
         println!("STEPS {}", inner.steps);
     }
 
+    /// Does what waits for no work: no time passes meanwhile, which it only does where all stand still.
+    pub fn in_no_time<R>(&self, what: &str, does: impl FnOnce() -> R) -> R {
+        let before = passed();
+        let result = does();
+        let took = passed() - before;
+        if !took.is_zero() {
+            self.broken("C02, C16", &format!("{what} took {took:?}, and was to wait for no work"));
+        }
+        result
+    }
+
     /// What threads are in.
     pub fn doing(&self) -> String {
         let inner = self.lock();
         inner.doing.iter().map(|(thread, step)| format!("t{thread}: {step}")).collect::<Vec<_>>().join("; ")
     }
+}
+
+/// For how many milliseconds the word stood, where a reason is that.
+fn hung_for(why: &str) -> Option<u128> {
+    let (_, rest) = why.strip_prefix("its work hung: the word stood at ")?.split_once(" for ")?;
+    rest.strip_suffix(" ms")?.parse().ok()
 }
 
 /// A point's numbers, which only its Debug tells.

@@ -51,7 +51,10 @@ fn must_not(inner: &Inner, index: usize, lost: &[bool]) -> Result<(), Broken> {
     }
     let named = op.after.iter().any(|key| matches!(answer(inner, key), Some(Outcome::Lost { .. })));
     let shares = |other: &Op| op.meets.iter().any(|of| other.meets.contains(of));
-    let mut others = inner.ops.iter().enumerate().filter(|(other, _)| *other != index && lost[*other]);
+    // Nobody is told what became of work without a point, such as a memset through a borrow whose device is lost.
+    let untold = |other: &Op| other.blind && other.devices.iter().any(|device| may_be(*device));
+    let fails = |other: usize| lost[other] || untold(&inner.ops[other]);
+    let mut others = inner.ops.iter().enumerate().filter(|(other, _)| *other != index && fails(*other));
     if named || others.any(|(_, other)| other.call < op.ret && shares(other)) {
         return Ok(());
     }

@@ -23,15 +23,23 @@
 //! interface (`rig_conformance::model::Violation`), and in the steps themselves errors of the right kind, closures that nobody
 //! disturbs, points whose answers stay, profiles that are causal.
 //!
-//! Not drawn: PCI functions (E34 to E36), the hang bound (it is of real time), buffers beyond what a replay can hold.
+//! Some seeds draw more beside ([`plan::Extras`]), by numbers of their own, so that the others are the plans that they would be
+//! without: [`functions`], PCI functions that read and write memory on their own; [`hang`], devices that stop answering, slow
+//! work, and time that passes; [`beside`], losses in the middle of a submit that follows what is lost.
+//!
+//! Not drawn: buffers beyond what a replay can hold; hangs of a device whose submits may block, which would block there for
+//! ever; and, over real threads, hangs at all, whose bound would be of real time.
 //!
 //! # Use
 //!
 //! `cargo xtask sim --seed S --minutes N` runs seeds from S on; a failure prints its seed, the steps up to it and the promise, and
 //! is made smaller. `cargo xtask sim --seed S` alone replays S with each step as it comes.
 
+mod beside;
 mod check;
 mod finish;
+mod functions;
+mod hang;
 mod host;
 mod log;
 mod losses;

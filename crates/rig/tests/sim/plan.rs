@@ -39,6 +39,14 @@ pub enum Group {
     Loss,
     /// What the driver lacks.
     Short,
+    /// What a PCI function does.
+    Function,
+    /// Devices that stop answering.
+    Hang,
+    /// Work that takes its time.
+    Slow,
+    /// Losses in a submit that follows what is lost.
+    Beside,
 }
 
 kinds! {
@@ -88,7 +96,35 @@ kinds! {
     Reopen "open again" 4 Loss,
     Shortage "shortage" 4 Short,
     Busy "later, grow" 4 Memory,
+    Dma "dma" 8 Function,
+    Function "accesses of a function's own" 8 Function,
+    Hang "device that stops answering" 3 Hang,
+    Slow "work that is slow" 6 Slow,
+    Beside "loss in a submit that follows" 6 Beside,
 }
+
+/// What a seed draws beside all else, each decided by numbers of its own: a seed without any is the plan that it would be if
+/// there were none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extras {
+    /// PCI functions.
+    pub functions: bool,
+    /// Hang bounds, slow work, and, where devices may be lost, devices that stop answering.
+    pub hangs: bool,
+    /// Losses while a submit that follows what is lost stands before its last look.
+    pub beside: bool,
+}
+
+impl Extras {
+    fn draw(random: &mut Random, loses: bool) -> Extras {
+        // A bound is of time, which only the clock of a schedule that replays can let pass.
+        let (functions, hangs) = (random.one_in(4), random.one_in(4) && cfg!(rig_shuttle));
+        Extras { functions, hangs, beside: random.one_in(3) && loses }
+    }
+}
+
+/// The hang bound of the devices that have one.
+pub const BOUND: Duration = Duration::from_secs(10);
 
 /// One thing that a thread asks for.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +151,21 @@ pub struct ModelPlan {
     pub copies: bool,
     /// Whether memory or mappings may run short by the driver's own will.
     pub short: bool,
+    /// Whether a submit may block.
+    pub blocks: bool,
+    /// How a device answers `dma`.
+    pub dma: Answers,
+    /// Whether there is a hang bound.
+    pub bound: bool,
     pub what: String,
+}
+
+/// What access a device gives to PCI functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answers {
+    None,
+    Bus,
+    Buf,
 }
 
 /// All that a seed decides.
@@ -130,6 +180,7 @@ pub struct Plan {
     pub short: bool,
     /// Whether work that is stepped runs only once all threads wait: then much of it is in flight.
     pub lazy: bool,
+    pub extras: Extras,
 }
 
 /// What the reader of a failure, or its shrinking, leaves out.
@@ -151,7 +202,10 @@ impl Plan {
         let lazy = random.one_in(2);
         let reach = if loses && random.one_in(4) { Reach::Driver } else { Reach::Device };
         let models = 1 + random.below(2);
-        let models: Vec<ModelPlan> = (0..models).map(|_| draw_model(&mut random, reach, short)).collect();
+        let mut models: Vec<ModelPlan> = (0..models).map(|_| draw_model(&mut random, reach, short)).collect();
+        let mut apart = Random::new(seed.rotate_left(32) ^ 0xE34);
+        let extras = Extras::draw(&mut apart, loses);
+        models.iter_mut().for_each(|model| draw_extras(&mut apart, model, extras));
         let seats = 1 + random.below(4);
         let mut seats: Vec<usize> = (0..seats).map(|_| random.below(models.len())).collect();
         let threads = 1 + random.below(4);
@@ -161,7 +215,7 @@ impl Plan {
             let steps = 1 + random.below(length);
             let mut step = |random: &mut Random| {
                 number += 1;
-                let kind = draw_kind(random, (lean, chains), loses, short);
+                let kind = draw_kind(random, (lean, chains), loses, short, extras);
                 let numbers = std::array::from_fn(|_| random.next() as u32);
                 Step { number: number - 1, kind, numbers }
             };
@@ -177,7 +231,7 @@ impl Plan {
             !without.threads.contains(&(index - 1))
         });
         seats.truncate(seats.len().saturating_sub(without.seats).max(1));
-        Plan { models, seats, threads, loses, short, lazy }
+        Plan { models, seats, threads, loses, short, lazy, extras }
     }
 
     pub fn steps(&self) -> usize {
@@ -185,10 +239,14 @@ impl Plan {
     }
 }
 
-fn draw_kind(random: &mut Random, (lean, chains): (Group, bool), loses: bool, short: bool) -> Kind {
+fn draw_kind(random: &mut Random, (lean, chains): (Group, bool), loses: bool, short: bool, extras: Extras) -> Kind {
     let weight = |kind: Kind, weight: usize, group: Group| match (kind, group) {
         (_, Group::Loss) if !loses => 0,
         (_, Group::Short) if !short => 0,
+        (_, Group::Function) if !extras.functions => 0,
+        (_, Group::Hang) if !extras.hangs || !loses => 0,
+        (_, Group::Slow) if !extras.hangs => 0,
+        (_, Group::Beside) if !extras.beside => 0,
         (Kind::LaunchTwo, _) if chains => 8 * weight,
         (Kind::Borrow | Kind::Launch | Kind::Fault | Kind::Close, _) if chains => 2 * weight,
         _ if group == lean && !chains => 3 * weight,
@@ -245,7 +303,7 @@ fn draw_model(random: &mut Random, reach: Reach, short: bool) -> ModelPlan {
         _ => {}
     }
     let encodes = random.one_in(3);
-    let (mut options, placed) = draw_habits(random, options, pace, encodes, &mut say);
+    let (mut options, placed, blocks) = draw_habits(random, options, pace, encodes, &mut say);
     options = options.tells(draw_tells(random));
     if encodes {
         say("encodes".into());
@@ -263,6 +321,9 @@ fn draw_model(random: &mut Random, reach: Reach, short: bool) -> ModelPlan {
         placed,
         copies: hides || !no_copies,
         short,
+        blocks,
+        dma: Answers::None,
+        bound: false,
         what: what.join(", "),
     }
 }
@@ -274,7 +335,8 @@ fn draw_habits(
     pace: Pace,
     encodes: bool,
     say: &mut impl FnMut(String),
-) -> (Options, bool) {
+) -> (Options, bool, bool) {
+    let mut blocks = false;
     if random.one_in(2) {
         let depth = 1 + random.below(4);
         options = options.depth(depth);
@@ -282,6 +344,7 @@ fn draw_habits(
         // A driver that blocks must itself see to it that what was encoded runs.
         if pace != Pace::Seeded && !encodes && random.one_in(3) {
             options = options.may_block();
+            blocks = true;
             say("may block".into());
         }
     }
@@ -298,7 +361,28 @@ fn draw_habits(
         options = options.lingers();
         say("lingers".into());
     }
-    (options, placed)
+    (options, placed, blocks)
+}
+
+/// What a model has of what the seed draws beside all else.
+fn draw_extras(random: &mut Random, model: &mut ModelPlan, extras: Extras) {
+    let (dma, bound) = (random.below(6), random.one_in(2));
+    let mut options = model.options.clone();
+    if extras.functions {
+        model.dma = [Answers::Bus, Answers::Bus, Answers::Bus, Answers::Buf, Answers::Buf, Answers::None][dma];
+        options = match model.dma {
+            Answers::None => options,
+            Answers::Bus => options.dma_bus(),
+            Answers::Buf => options.dma_buf(),
+        };
+        model.what.push_str(&format!(", gives functions {:?}", model.dma));
+    }
+    if extras.hangs && bound {
+        model.bound = true;
+        options = options.hang(BOUND);
+        model.what.push_str(&format!(", a hang bound of {BOUND:?}"));
+    }
+    model.options = options;
 }
 
 fn draw_waits(random: &mut Random) -> (WaitFacts, Completion) {

@@ -112,6 +112,11 @@ impl Player {
             Kind::Reopen => self.reopen(n),
             Kind::Shortage => self.shortage(n),
             Kind::Busy => self.busy(n),
+            Kind::Dma => self.dma(n),
+            Kind::Function => self.function(n),
+            Kind::Hang => self.hang(n),
+            Kind::Slow => self.slow(n),
+            Kind::Beside => self.beside(n),
         };
         if let Some(outcome) = outcome {
             self.world.log.count(kind.name(), &outcome);

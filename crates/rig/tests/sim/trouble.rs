@@ -11,7 +11,7 @@ use crate::world::Dev;
 
 impl Player {
     /// Notes a reason for the device; where faults reach further, the log takes any device's reason for anyone's.
-    fn cause(&self, dev: &Dev, why: &str) {
+    pub fn cause(&self, dev: &Dev, why: &str) {
         self.world.cause(dev, why);
     }
 
@@ -82,7 +82,8 @@ impl Player {
     pub fn close(&mut self, n: &mut Numbers<'_>) -> Option<Outcome> {
         let dev = self.world.seat(n.next());
         self.cause(&dev, "it was closed");
-        dev.device()?.close();
+        let device = dev.device()?;
+        self.world.log.in_no_time("a close", || device.close());
         self.say(&format!("close of d{}", dev.number));
         self.look(&dev);
         Some(Outcome::Done)
@@ -95,16 +96,20 @@ impl Player {
             return None;
         }
         self.look(&old);
+        let given = self.world.is_given(old.model);
         let result = self.world.open(old.seat, old.model);
         let outcome = self.told(&format!("opening anew of seat {}", old.seat), &result);
         self.not_invalid("an opening", &outcome);
+        if given && result.is_ok() {
+            self.world.log.broken("E36", &format!("d{} opened again, and a PCI function has its memory", old.number));
+        }
         let Ok(new) = result else { return Some(outcome) };
         self.say(&format!("seat {} is d{}", new.seat, new.number));
         if n.one_in(2) {
             self.say(&format!("d{} is forgotten", old.number));
             self.made.clear();
             self.world.log.lock().devices[old.number].forgotten = true;
-            old.forget();
+            old.forget(&self.world.log);
         }
         let mut seats = lock(&self.world.seats);
         if let Some(seat) = seats.iter_mut().find(|seat| seat.number == old.number) {

@@ -7,7 +7,7 @@ use rig::{Device, Point, Run, read, write};
 use rig_conformance::model::{Encoder, Grid, ModelDevice, ModelDriver};
 use rig_edge::Slot;
 
-use crate::log::{Log, Op, Outcome, Part, Place};
+use crate::log::{Key, Log, Op, Outcome, Part, Place};
 use crate::player::{Numbers, Player, uses};
 use crate::world::{Dev, Handle};
 
@@ -24,6 +24,9 @@ pub enum Shape {
     /// mix of 0 into 1, copy of 1 to 2, memset of 0, mix of 2 into 1.
     Four,
 }
+
+/// Points that work follows.
+pub type Follows = (Vec<Point>, Vec<Key>);
 
 /// A submission that was made.
 pub struct Work {
@@ -111,15 +114,14 @@ impl Player {
 
     /// Submits and notes all of it.
     #[expect(unsafe_code, reason = "a launch")]
-    fn submit(
+    pub fn submit(
         &mut self,
         mut work: Work,
         dev: &Dev,
         handles: &[(&Handle, bool, bool)],
-        (what, parts, follows): (String, Vec<Part>, usize),
+        (what, parts, (points, after)): (String, Vec<Part>, Follows),
         n: &mut Numbers<'_>,
     ) -> Outcome {
-        let (points, after) = self.some_points(follows, n);
         let used = handles.iter().map(|(handle, writes, whole)| uses(handle, *writes, *whole)).collect();
         let names: Vec<String> = handles.iter().map(|(handle, ..)| handle.place.to_string()).collect();
         let what = format!("{what} on d{}: {}", dev.number, names.join(" "));
@@ -144,16 +146,33 @@ impl Player {
         }
         let outcome = self.outcome_of(&result);
         self.put_away(work, n);
-        self.end(op, outcome, |op: &mut Op| {
+        let outcome = self.end(op, outcome, |op: &mut Op| {
             op.parts = parts;
             op.after = after;
-        })
+        });
+        if let Outcome::Lost { .. } = outcome {
+            self.probe(dev);
+        }
+        outcome
     }
 
     pub fn launch(&mut self, n: &mut Numbers<'_>, follows: usize) -> Option<Outcome> {
         let dev = self.world.seat(n.next());
-        let (x, y) = (self.handle(&dev, n)?, self.handle(&dev, n)?);
-        let (work, c) = (self.work(&dev, Shape::Mix, n), n.next() as u8);
+        self.launch_on(&dev, n, |player, n| {
+            let follows = if follows == 0 { usize::from(n.one_in(6)) } else { follows };
+            player.some_points(follows, n)
+        })
+    }
+
+    /// A launch that follows what `follows` gives, which is asked for last.
+    pub fn launch_on(
+        &mut self,
+        dev: &Arc<Dev>,
+        n: &mut Numbers<'_>,
+        follows: impl FnOnce(&Player, &mut Numbers<'_>) -> Follows,
+    ) -> Option<Outcome> {
+        let (x, y) = (self.handle(dev, n)?, self.handle(dev, n)?);
+        let (work, c) = (self.work(dev, Shape::Mix, n), n.next() as u8);
         let mut work = match work {
             Ok(work) => work,
             Err(error) => return Some(self.told::<()>("making of a launch", &Err(error))),
@@ -167,9 +186,8 @@ impl Player {
             y: y.part(b.min(y.len())..b.min(y.len()) + len),
             c,
         }];
-        let follows = if follows == 0 { usize::from(n.one_in(6)) } else { follows };
-        let outcome =
-            self.submit(work, &dev, &[(&x, false, false), (&y, true, false)], ("launch".into(), parts, follows), n);
+        let told = ("launch".into(), parts, follows(self, n));
+        let outcome = self.submit(work, dev, &[(&x, false, false), (&y, true, false)], told, n);
         self.not_invalid("a launch", &outcome);
         Some(outcome)
     }
@@ -184,8 +202,13 @@ impl Player {
         let parts = vec![Part::Copy { from: from.place.clone(), to: to.place.clone() }];
         let overlap = overlaps(&from.place, &to.place);
         let apart = from.place.allocation != to.place.allocation;
-        let outcome =
-            self.submit(work, &dev, &[(&from, false, false), (&to, true, apart)], ("copy".into(), parts, 0), n);
+        let outcome = self.submit(
+            work,
+            &dev,
+            &[(&from, false, false), (&to, true, apart)],
+            ("copy".into(), parts, Follows::default()),
+            n,
+        );
         self.invalid_if(overlap, "a copy onto bytes of itself", &outcome);
         Some(outcome)
     }
@@ -199,6 +222,7 @@ impl Player {
         };
         let parts = vec![Part::Memset { to: handle.place.clone(), byte: work.byte }];
         let follows = usize::from(n.one_in(6));
+        let follows = self.some_points(follows, n);
         let outcome = self.submit(work, &dev, &[(&handle, true, true)], ("memset".into(), parts, follows), n);
         self.not_invalid("a memset", &outcome);
         Some(outcome)
@@ -224,7 +248,8 @@ impl Player {
         prepare(self, &work.cell);
         let cell = Arc::clone(&work.cell);
         let parts = vec![Part::Scale { y: handle.place.clone(), c }];
-        let outcome = self.submit(work, &dev, &[(&handle, true, false)], ("fill".into(), parts, 0), n);
+        let told = ("fill".into(), parts, Follows::default());
+        let outcome = self.submit(work, &dev, &[(&handle, true, false)], told, n);
         // What was not reached is for no later submit.
         let (fails, calls) = (std_lock(&cell.fails).take(), std_lock(&cell.calls).take());
         drop((fails, calls));
@@ -270,7 +295,7 @@ impl Player {
         let overlap = overlaps(&y.place, &z.place);
         let apart = z.place.allocation != x.place.allocation && z.place.allocation != y.place.allocation;
         let used = [(&x, true, false), (&y, true, false), (&z, true, apart)];
-        let outcome = self.submit(work, &dev, &used, ("four parts".into(), parts, 0), n);
+        let outcome = self.submit(work, &dev, &used, ("four parts".into(), parts, Follows::default()), n);
         self.invalid_if(overlap, "a copy part onto bytes of itself", &outcome);
         Some(outcome)
     }
@@ -375,7 +400,7 @@ fn overlaps(a: &Place, b: &Place) -> bool {
     a.allocation == b.allocation && a.range.start < b.range.end && b.range.start < a.range.end
 }
 
-fn set_mix(run: &mut Run, part: usize, (a, b): (usize, usize), len: usize, c: u8) {
+pub fn set_mix(run: &mut Run, part: usize, (a, b): (usize, usize), len: usize, c: u8) {
     run.part(part).set(0, a as u64).set(8, b as u64).set(16, len as u32).set(20, u32::from(c));
 }
 

@@ -2,14 +2,16 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rig::{Buffer, Claim, Device, Function, Image, Point};
 use rig_conformance::model::{Args, Model, ModelDevice, ModelDriver, image};
 
+use crate::functions::Export;
+use crate::hang::Slow;
 use crate::log::{Allocation, DeviceLife, HandleLife, Key, Log, Place, key};
-use crate::plan::{ModelPlan, Plan};
-use crate::primitive::{Mutex, lock, pause};
+use crate::plan::{Extras, ModelPlan, Plan};
+use crate::primitive::{Mutex, lock, passed, pause};
 
 /// The end of a life that still lasts.
 pub const ALIVE: u64 = u64::MAX;
@@ -19,6 +21,8 @@ pub struct Dev {
     pub number: usize,
     pub seat: usize,
     pub model: usize,
+    /// Whether it has stopped answering.
+    pub hung: AtomicBool,
     pub control: ModelDevice,
     open: Mutex<Option<(Device, Image, Function, Function)>>,
     /// A lost device that the program forgot, to be closed for those whom it holds up.
@@ -45,18 +49,18 @@ impl Dev {
     }
 
     /// Drops the program's handle.
-    pub fn forget(&self) {
+    pub fn forget(&self, log: &Log) {
         let open = lock(&self.open).take();
         let lost = open.as_ref().map(|open| open.0.clone()).filter(|device| device.lost().is_some());
         *lock(&self.lost) = lost;
-        drop(open);
+        log.in_no_time("a drop", || drop(open));
     }
 
     /// Drops every handle to the device that is here.
-    pub fn forget_all(&self) {
-        self.forget();
+    pub fn forget_all(&self, log: &Log) {
+        self.forget(log);
         let lost = lock(&self.lost).take();
-        drop(lost);
+        log.in_no_time("a drop", || drop(lost));
     }
 }
 
@@ -137,7 +141,7 @@ fn die(log: &Log, number: usize, end: impl FnOnce()) {
             of.dropped = Some(now);
         }
     }
-    end();
+    log.in_no_time("a drop", end);
     let mut inner = log.lock();
     inner.clock += 1;
     inner.handles[number].dead = inner.clock;
@@ -198,6 +202,10 @@ pub struct World {
     pub loses: bool,
     pub short: bool,
     pub lazy: bool,
+    pub extras: Extras,
+    pub slow: Mutex<Vec<Slow>>,
+    /// What PCI functions were given by bus addresses.
+    pub exports: Mutex<Vec<Export>>,
     names: AtomicU64,
     /// Objects that submissions and wrapped memory keep: made, dropped.
     pub kept: Arc<[AtomicU64; 2]>,
@@ -230,6 +238,9 @@ impl World {
             loses: plan.loses,
             short: plan.short,
             lazy: plan.lazy,
+            extras: plan.extras,
+            slow: Mutex::new(Vec::new()),
+            exports: Mutex::new(Vec::new()),
             names: AtomicU64::new(0),
             kept: pair(),
             owners: pair(),
@@ -264,7 +275,8 @@ impl World {
             let mut inner = self.log.lock();
             let budgets = vec![(0, device_budget(&self.plans[model]))];
             let causes = self.closing_causes();
-            inner.devices.push(DeviceLife { name: device.name().into(), causes, budgets, ..DeviceLife::default() });
+            let (name, of, moved) = (device.name().into(), (model, id), passed());
+            inner.devices.push(DeviceLife { name, of, causes, budgets, moved, ..DeviceLife::default() });
             inner.devices.len() - 1
         };
         control.encode_only(self.plans[model].encodes);
@@ -273,7 +285,8 @@ impl World {
         let timeline = key(&trial(&device)?).0;
         self.log.lock().timelines.insert((model, id), timeline);
         let open = Mutex::new(Some((device, image, mix, scale)));
-        let dev = Arc::new(Dev { number, seat, model, control, open, lost: Mutex::new(None) });
+        let dev =
+            Arc::new(Dev { number, seat, model, hung: AtomicBool::new(false), control, open, lost: Mutex::new(None) });
         lock(&self.devices).push(Arc::clone(&dev));
         Ok(dev)
     }
@@ -319,7 +332,7 @@ impl World {
     /// Notes a new allocation.
     pub fn allocated(&self, device: usize, len: usize, counts: bool, made: u64) -> usize {
         let mut inner = self.log.lock();
-        inner.allocations.push(Allocation { device, len, counts, made, dropped: None, handles: 0 });
+        inner.allocations.push(Allocation { device, len, counts, made, dropped: None, handles: 0, exported: false });
         inner.allocations.len() - 1
     }
 
@@ -352,7 +365,7 @@ pub fn trial(device: &Device) -> rig::Result<Point> {
 }
 
 #[expect(unsafe_code, reason = "a launch")]
-fn try_trial(device: &Device) -> rig::Result<Point> {
+pub fn try_trial(device: &Device) -> rig::Result<Point> {
     let mut run = device.submission().fill::<ModelDriver>([], |_, _| Ok(())).make()?.take();
     // SAFETY: the fill does nothing.
     unsafe { run.launch(&[]) }
