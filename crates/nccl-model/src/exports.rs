@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -51,7 +52,10 @@ thread_local! {
     static GROUP: RefCell<Group> = RefCell::default();
 }
 
-/// The client behind a communicator. They are never given back, so that one which was ended can say so.
+/// Every client of the process. They are never given back, so that one which was ended can say so.
+static CLIENTS: Mutex<Vec<&'static Client>> = Mutex::new(Vec::new());
+
+/// The client behind a communicator.
 fn client(comm: usize) -> Option<&'static Client> {
     let comm = std::ptr::with_exposed_provenance::<Client>(comm);
     // SAFETY: null, or made by `make` below, which leaks it: the caller owes that it is one.
@@ -99,7 +103,9 @@ fn make(init: &Init) -> c_int {
         return INVALID_ARGUMENT;
     }
     let Ok(client) = Client::join(port, nonce, init.rank, init.ranks) else { return SYSTEM_ERROR };
-    let made = std::ptr::from_ref(Box::leak(Box::new(client))).expose_provenance();
+    let client: &'static Client = Box::leak(Box::new(client));
+    CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).push(client);
+    let made = std::ptr::from_ref(client).expose_provenance();
     let into = std::ptr::with_exposed_provenance_mut::<usize>(init.into);
     // SAFETY: the caller of ncclCommInitRank promises the handle's place until its group has ended.
     unsafe { into.write(made) };

@@ -16,12 +16,12 @@ macro_rules! table {
         pub(crate) struct Table {
             $(pub $field: unsafe extern "system" fn($($type),*) -> Code,)*
             /// Never unloaded: CUDA's threads run in it.
-            _library: &'static libloading::Library,
+            _library: std::mem::ManuallyDrop<libloading::Library>,
         }
 
         impl Table {
             /// Finds every function.
-            fn find(library: &'static libloading::Library) -> Result<Table, Obstacle> {
+            fn find(library: libloading::Library) -> Result<Table, Obstacle> {
                 Ok(Table {
                     $($field: {
                         // SAFETY: the type is the function's in cuda.h.
@@ -30,7 +30,7 @@ macro_rules! table {
                         };
                         *found.map_err(|_| missing($name))?
                     },)*
-                    _library: library,
+                    _library: std::mem::ManuallyDrop::new(library),
                 })
             }
         }
@@ -130,7 +130,7 @@ impl Table {
             // SAFETY: opening runs the initialisers of NVIDIA's library, whose name this is; it has none that rig must do
             // something for.
             match unsafe { libloading::Library::new(*name) } {
-                Ok(library) => return Table::find(Box::leak(Box::new(library))),
+                Ok(library) => return Table::find(library),
                 Err(why) => {
                     let cause = std::error::Error::source(&why).map_or_else(|| why.to_string(), ToString::to_string);
                     // Most systems name the library themselves.

@@ -14,12 +14,12 @@ macro_rules! table {
         pub(crate) struct Table {
             $(pub $field: unsafe extern "C" fn($($type),*) -> $answer,)*
             /// Never unloaded: NCCL's threads run in it.
-            _library: &'static libloading::Library,
+            _library: std::mem::ManuallyDrop<libloading::Library>,
         }
 
         impl Table {
             /// Finds every function.
-            fn find(library: &'static libloading::Library) -> Result<Table, String> {
+            fn find(library: libloading::Library) -> Result<Table, String> {
                 Ok(Table {
                     $($field: {
                         // SAFETY: the type is the function's in nccl.h.
@@ -28,7 +28,7 @@ macro_rules! table {
                         };
                         *found.map_err(|_| missing($name))?
                     },)*
-                    _library: library,
+                    _library: std::mem::ManuallyDrop::new(library),
                 })
             }
         }
@@ -80,7 +80,7 @@ impl Table {
             // SAFETY: opening runs the initialisers of NVIDIA's library, whose name this is, or of the file that the user
             // names as such; it has none that rig must do something for.
             match unsafe { libloading::Library::new(file) } {
-                Ok(library) => return Table::find(Box::leak(Box::new(library))),
+                Ok(library) => return Table::find(library),
                 Err(why) => {
                     let cause = std::error::Error::source(&why).map(ToString::to_string);
                     whys.push(format!("{}: {}", file.display(), cause.unwrap_or_else(|| why.to_string())));
