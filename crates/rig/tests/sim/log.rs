@@ -170,7 +170,7 @@ pub struct Allocation {
     /// Whether the bytes are the device's, and count in its budget.
     pub counts: bool,
     pub made: u64,
-    /// When the last handle to it was about to go.
+    /// When the last handle to it was gone.
     pub dropped: Option<u64>,
     pub handles: usize,
     /// Whether a PCI function has its bus addresses: then it is never used again, and counts for ever.

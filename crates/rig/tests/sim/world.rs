@@ -132,19 +132,19 @@ fn die(log: &Log, number: usize, end: impl FnOnce()) {
     {
         let mut inner = log.lock();
         inner.clock += 1;
-        let now = inner.clock;
-        inner.handles[number].dying = now;
-        let allocation = inner.handles[number].allocation;
-        let of = &mut inner.allocations[allocation];
-        of.handles -= 1;
-        if of.handles == 0 {
-            of.dropped = Some(now);
-        }
+        inner.handles[number].dying = inner.clock;
     }
     log.in_no_time("a drop", end);
     let mut inner = log.lock();
     inner.clock += 1;
-    inner.handles[number].dead = inner.clock;
+    let now = inner.clock;
+    inner.handles[number].dead = now;
+    let allocation = inner.handles[number].allocation;
+    let of = &mut inner.allocations[allocation];
+    of.handles -= 1;
+    if of.handles == 0 {
+        of.dropped = Some(now);
+    }
 }
 
 impl Drop for Handle {
