@@ -1,4 +1,4 @@
-//! The tests of the core and of the host's devices under a sanitizer.
+//! The tests under a sanitizer: those of every crate that share memory between threads or touch it by address.
 //!
 //! The sanitizers are not part of stable Rust, and without an instrumented standard library ThreadSanitizer reports
 //! races that are none. Debian packages a rustc with its standard library's source, whose unstable options
@@ -22,47 +22,94 @@ const CLANG: &str = "clang-19";
 /// The packages that hold them.
 const PACKAGES: &str = "rustc-web cargo-web rust-web-src clang-19 libclang-rt-19-dev";
 
-/// The core's tests: those of rig and of its driver interface, with the model device and the cores device.
-///
-/// Left out are the examples' tests, which build with the program's own cargo, and the two that count what the heap holds,
-/// which a sanitizer's heap does not tell; and two by name: one bounds processor time, of which a sanitizer takes its own,
-/// and one forgets handles on purpose, which the search for leaks finds.
-const CORE: [&str; 19] = [
-    "--no-fail-fast",
-    "--package",
-    "rig-gpu",
-    "--package",
-    "rig-edge",
-    "--lib",
-    "--test",
-    "invalid",
-    "--test",
-    "many",
-    "--test",
-    "model",
-    "--test",
-    "reach",
-    "--",
-    "--skip",
-    "a_second_of_waiting_costs_little_processor_time",
-    "--skip",
-    "handles_drop_in_any_order_and_may_be_forgotten",
-];
+/// Tests of some packages.
+struct Suite {
+    /// What cargo test is told: packages, features, and which of their programs.
+    tests: &'static [&'static str],
+    /// What those programs are told: names of tests, and names to skip.
+    names: &'static [&'static str],
+}
 
-/// The tests of the host's devices, but one: a sanitizer catches the hardware's faults before the process dies of them.
-const HOST: [&str; 7] = [
-    "--no-fail-fast",
-    "--package",
-    "rig-host",
-    "--tests",
-    "--",
-    "--skip",
-    "a_hardware_fault_of_a_kernel_ends_the_process",
-];
+/// The core and the driver interface, with the model device and the cores device.
+///
+/// Left out are the examples' tests, which build with the program's own cargo, and those that count what the heap holds, which a
+/// sanitizer's heap does not tell; and two by name: one bounds processor time, of which a sanitizer takes its own, and one forgets
+/// handles on purpose, which the search for leaks finds.
+const CORE: Suite = Suite {
+    tests: &[
+        "-p", "rig-gpu", "-p", "rig-edge", "--lib", "--test", "invalid", "--test", "many", "--test", "model", "--test",
+        "reach",
+    ],
+    names: &[
+        "--skip",
+        "a_second_of_waiting_costs_little_processor_time",
+        "--skip",
+        "handles_drop_in_any_order_and_may_be_forgotten",
+    ],
+};
+
+/// The host's devices, but one test: a sanitizer catches the hardware's faults before the process dies of them.
+const HOST: Suite = Suite {
+    tests: &["-p", "rig-host", "--tests"],
+    names: &["--skip", "a_hardware_fault_of_a_kernel_ends_the_process"],
+};
 
 /// What ThreadSanitizer runs of them: the driver and its pool. It keeps a stack of calls for each thread, which coroutines and
 /// code that it did not compile leave wrong.
-const HOST_THREADS: [&str; 7] = ["--package", "rig-host", "--test", "host", "--", "driver", "pool"];
+const HOST_THREADS: Suite = Suite { tests: &["-p", "rig-host", "--test", "host"], names: &["driver", "pool"] };
+
+/// The model device and the suite's own tests.
+const MODEL: Suite = Suite { tests: &["-p", "rig-conformance", "--tests"], names: &[] };
+
+/// The AMD driver on the software GPU, and that GPU.
+const AMD: Suite = Suite { tests: &["-p", "rig-amd", "--features", "rig-amd/model", "--tests"], names: &[] };
+const AMD_MODEL: Suite = Suite { tests: &["-p", "rig-amd-model", "--tests"], names: &[] };
+
+/// What ThreadSanitizer runs of the driver: what several threads do at once, and what a fault meets them with. It slows the software
+/// GPU down, which runs every instruction of every kernel.
+const AMD_THREADS: Suite = Suite {
+    tests: &[
+        "-p",
+        "rig-amd",
+        "--features",
+        "rig-amd/model",
+        "--test",
+        "waits",
+        "--test",
+        "queues",
+        "--test",
+        "faults",
+        "--test",
+        "scratch",
+        "--test",
+        "conformance",
+    ],
+    names: &["threads", "reclamation", "reports", "stop", "failure", "every_sleeping", "functions_are_resolved"],
+};
+
+/// The CUDA driver without a GPU, and collectives by the stand-in for NCCL, in processes of their own too.
+const NVIDIA: Suite =
+    Suite { tests: &["-p", "rig-cuda", "-p", "rig-nccl", "-p", "rig-nccl-model", "--tests"], names: &[] };
+
+/// The Metal driver on software Metal, whose kernels are machine code that no sanitizer sees. Left out are the kernels whose threads
+/// meet at barriers, which are fibers on stacks of their own, and software Metal itself.
+const METAL: Suite = Suite {
+    tests: &[
+        "-p",
+        "rig-metal",
+        "--features",
+        "rig-metal/model",
+        "--test",
+        "threads",
+        "--test",
+        "failure",
+        "--test",
+        "stop",
+        "--test",
+        "work",
+    ],
+    names: &[],
+};
 
 /// A sanitizer.
 #[derive(Clone, Copy, ValueEnum)]
@@ -97,34 +144,57 @@ pub fn debian() -> Command {
     cargo
 }
 
-/// Runs tests under a sanitizer.
+impl Sanitizer {
+    fn name(self) -> &'static str {
+        match self {
+            Sanitizer::Thread => "thread",
+            Sanitizer::Address => "address",
+        }
+    }
+
+    /// What it runs; the first two are continuous integration's share.
+    fn suites(self) -> &'static [Suite] {
+        match self {
+            Sanitizer::Thread => &[CORE, HOST_THREADS, MODEL, AMD_THREADS, NVIDIA, METAL],
+            Sanitizer::Address => &[CORE, HOST, MODEL, AMD, AMD_MODEL, NVIDIA, METAL],
+        }
+    }
+}
+
+/// Runs every suite under a sanitizer, or in their place what cargo test is told to.
 pub fn run(sanitizer: Sanitizer, arguments: &[String]) -> Result {
     if let Some(why) = missing() {
         return Err(why);
     }
-    let name = match sanitizer {
-        Sanitizer::Thread => "thread",
-        Sanitizer::Address => "address",
-    };
-    let flags = format!("-Zsanitizer={name} -Zexternal-clangrt -Clinker={CLANG} -Clink-arg=-fsanitize={name}");
-    let test = || with_debian(&target_of(name), &flags);
     if !arguments.is_empty() {
-        return counted(test().args(arguments));
+        return counted(cargo_test(sanitizer).args(arguments));
     }
-    counted(test().args(CORE))?;
-    counted(test().args(match sanitizer {
-        Sanitizer::Thread => HOST_THREADS,
-        Sanitizer::Address => HOST,
-    }))
+    sanitizer.suites().iter().try_for_each(|suite| run_suite(sanitizer, suite))
 }
 
-/// A cargo test of Debian's, which builds the standard library too.
-fn with_debian(target: &Path, flags: &str) -> Command {
+/// The share that continuous integration runs: the core, and the host's devices.
+pub fn ci(sanitizer: Sanitizer) -> Result {
+    if let Some(why) = missing() {
+        return Err(why);
+    }
+    sanitizer.suites().iter().take(2).try_for_each(|suite| run_suite(sanitizer, suite))
+}
+
+fn run_suite(sanitizer: Sanitizer, suite: &Suite) -> Result {
+    counted(cargo_test(sanitizer).arg("--no-fail-fast").args(suite.tests).arg("--").args(suite.names))
+}
+
+/// A cargo test of Debian's, which builds the standard library too, all of it for the sanitizer.
+fn cargo_test(sanitizer: Sanitizer) -> Command {
+    let name = sanitizer.name();
     let mut cargo = debian();
     cargo
         .args(["test", "-Zbuild-std", "--target", &format!("{}-unknown-linux-gnu", std::env::consts::ARCH)])
         .arg("--target-dir")
-        .arg(target)
-        .env("RUSTFLAGS", flags);
+        .arg(target_of(name))
+        .env(
+            "RUSTFLAGS",
+            format!("-Zsanitizer={name} -Zexternal-clangrt -Clinker={CLANG} -Clink-arg=-fsanitize={name}"),
+        );
     cargo
 }
