@@ -158,8 +158,8 @@ impl World {
         self.log.begin(99, "the end: waiting for all points");
         let points = lock(&self.points).clone();
         for (point, key) in points {
-            self.log.answered(key, &point.wait().map(|()| true), true);
-            self.log.answered(key, &point.reached(), true);
+            self.log.answered(key, &point.wait().map(|()| true));
+            self.log.answered(key, &point.reached());
         }
         for dev in lock(&self.devices).iter() {
             player.look(dev);

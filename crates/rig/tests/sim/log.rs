@@ -349,8 +349,13 @@ impl Log {
         self.lock().inputs.entry(op).or_default().push(found);
     }
 
-    /// An answer about a point: of wait, reached or a future.
-    pub fn answered(&self, key: Key, answer: &rig::Result<bool>, waited: bool) {
+    /// What was answered about a point so far, for good.
+    pub fn answer(&self, key: Key) -> Option<Outcome> {
+        self.lock().answers.get(&key).cloned()
+    }
+
+    /// An answer about a point for good: of a wait or a future, or a `reached` that is no false.
+    pub fn answered(&self, key: Key, answer: &rig::Result<bool>) {
         let outcome = match answer {
             Ok(true) => Outcome::Done,
             Ok(false) => Outcome::Running,
@@ -365,7 +370,6 @@ impl Log {
         drop(inner);
         let named = format!("point {}:{}", key.0, key.1);
         match (&outcome, before) {
-            (Outcome::Running, None) if !waited => {}
             (Outcome::Done, _) if !ended => {
                 self.broken("C15, C25, C31", &format!("{named} is reached, and its work has not ended"));
             }

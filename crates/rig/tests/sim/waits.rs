@@ -15,7 +15,7 @@ impl Player {
     fn answered(&self, key: Key, result: &rig::Result<()>, what: &str) -> Outcome {
         let outcome = self.told(&format!("{what} {}:{}", key.0, key.1), result);
         self.not_invalid(what, &outcome);
-        self.world.log.answered(key, &result.clone().map(|()| true), true);
+        self.world.log.answered(key, &result.clone().map(|()| true));
         outcome
     }
 
@@ -29,15 +29,23 @@ impl Player {
         let result = Point::wait_all(&points);
         let outcome = self.told("wait for several", &result);
         if result.is_ok() {
-            keys.iter().for_each(|key| self.world.log.answered(*key, &Ok(true), true));
+            keys.iter().for_each(|key| self.world.log.answered(*key, &Ok(true)));
         }
         Some(outcome)
     }
 
     pub fn reached(&mut self, n: &mut Numbers<'_>) -> Option<Outcome> {
         let (point, key) = self.world.some_point(n.next())?;
+        // Known before: while the call returns a false, another thread may see the point reached.
+        let known = self.world.log.answer(key);
         let result = point.reached();
-        self.world.log.answered(key, &result, false);
+        match (&result, known) {
+            (Ok(false), Some(known)) => {
+                self.world.log.broken("C31", &format!("point {}:{} was {known:?}, and is not reached", key.0, key.1));
+            }
+            (Ok(false), None) => {}
+            _ => self.world.log.answered(key, &result),
+        }
         Some(self.told(&format!("reached {}:{} ({:?})", key.0, key.1, result.as_ref().ok()), &result))
     }
 
