@@ -26,7 +26,7 @@ impl World {
     /// What a driver holds is never above the largest budget so far (C18).
     pub fn check_budgets(&self) {
         for dev in lock(&self.devices).iter() {
-            let most = self.log.lock().devices[dev.number].budgets.iter().map(|budget| budget.1).max().unwrap_or(0);
+            let most = self.log.lock().devices[dev.number].budgets.iter().map(|budget| budget.bytes).max().unwrap_or(0);
             let held = dev.control.live_bytes();
             if held > most {
                 self.log.broken("C18", &format!("d{} holds {held} bytes of a budget of {most}", dev.number));
@@ -43,9 +43,11 @@ impl World {
             return;
         }
         let budgets = &inner.devices[dev.number].budgets;
-        let before = budgets.iter().rev().find(|budget| budget.0 < call).map(|budget| budget.1);
-        let during = budgets.iter().filter(|budget| (call..=ret).contains(&budget.0)).map(|budget| budget.1);
-        let budget = during.chain(before).min().unwrap_or(0);
+        // The last that surely held before the call, and each that may have come with it or after it.
+        let last = budgets.iter().filter(|budget| budget.set < call).max_by_key(|budget| budget.set);
+        let since = last.map_or(0, |last| last.begun);
+        let held = budgets.iter().filter(|budget| budget.begun <= ret && budget.set >= since);
+        let budget = held.map(|budget| budget.bytes).min().unwrap_or(0);
         let of_device = |of: &&Allocation| of.counts && of.device == dev.number;
         let there =
             |of: &&Allocation| of.made <= ret && (of.exported || of.dropped.is_none_or(|dropped| dropped >= call));

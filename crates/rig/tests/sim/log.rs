@@ -197,6 +197,15 @@ pub struct Consumed {
     pub what: String,
 }
 
+/// A budget that a device was given.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    pub bytes: u64,
+    /// When the call that gives it began, and when it returned: in between it may hold or not.
+    pub begun: u64,
+    pub set: u64,
+}
+
 /// What is known of a device.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceLife {
@@ -215,8 +224,7 @@ pub struct DeviceLife {
     pub hung: bool,
     /// When its work ended last, by the clock by which waits give up.
     pub moved: Duration,
-    /// The budgets, and since when.
-    pub budgets: Vec<(u64, u64)>,
+    pub budgets: Vec<Budget>,
 }
 
 #[derive(Default)]

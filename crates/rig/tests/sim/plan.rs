@@ -118,7 +118,7 @@ pub struct Extras {
 impl Extras {
     fn draw(random: &mut Random, loses: bool) -> Extras {
         // A bound is of time, which only the clock of a schedule that replays can let pass.
-        let (functions, hangs) = (random.one_in(4), random.one_in(4) && cfg!(rig_shuttle));
+        let (functions, hangs) = (random.one_in(4), random.one_in(8) && cfg!(rig_shuttle));
         Extras { functions, hangs, beside: random.one_in(3) && loses }
     }
 }

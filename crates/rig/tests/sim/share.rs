@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rig::{Buffer, Error, HostMemory, HostPages, Memory};
 
-use crate::log::{Consumed, Log, Outcome};
+use crate::log::{Budget, Consumed, Log, Outcome};
 use crate::player::{Numbers, Player, pattern, put, uses};
 use crate::primitive::lock;
 use crate::world::{Claimed, Dev, Handle};
@@ -143,15 +143,20 @@ impl Player {
         let device = dev.device()?;
         let base = self.world.plans[dev.model].budget;
         let bytes = [base / 2, base, base / 4 * 3, base + base / 2][n.below(4)];
-        let note = || {
+        let at = {
             let mut inner = self.world.log.lock();
             inner.clock += 1;
-            let now = inner.clock;
-            inner.devices[dev.number].budgets.push((now, bytes));
+            let begun = inner.clock;
+            let budgets = &mut inner.devices[dev.number].budgets;
+            budgets.push(Budget { bytes, begun, set: u64::MAX });
+            budgets.len() - 1
         };
-        note();
         device.set_budget(bytes);
-        note();
+        let mut inner = self.world.log.lock();
+        inner.clock += 1;
+        let now = inner.clock;
+        inner.devices[dev.number].budgets[at].set = now;
+        drop(inner);
         self.say(&format!("budget of d{} is {bytes}", dev.number));
         Some(Outcome::Done)
     }

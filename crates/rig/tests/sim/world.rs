@@ -9,7 +9,7 @@ use rig_conformance::model::{Args, Model, ModelDevice, ModelDriver, image};
 
 use crate::functions::Export;
 use crate::hang::Slow;
-use crate::log::{Allocation, DeviceLife, HandleLife, Key, Log, Place, key};
+use crate::log::{Allocation, Budget, DeviceLife, HandleLife, Key, Log, Place, key};
 use crate::plan::{Extras, ModelPlan, Plan};
 use crate::primitive::{Mutex, lock, passed, pause};
 
@@ -273,7 +273,7 @@ impl World {
         };
         let number = {
             let mut inner = self.log.lock();
-            let budgets = vec![(0, device_budget(&self.plans[model]))];
+            let budgets = vec![Budget { bytes: self.plans[model].budget, begun: 0, set: 0 }];
             let causes = self.closing_causes();
             let (name, of, moved) = (device.name().into(), (model, id), passed());
             inner.devices.push(DeviceLife { name, of, causes, budgets, moved, ..DeviceLife::default() });
@@ -369,10 +369,6 @@ pub fn try_trial(device: &Device) -> rig::Result<Point> {
     let mut run = device.submission().fill::<ModelDriver>([], |_, _| Ok(())).make()?.take();
     // SAFETY: the fill does nothing.
     unsafe { run.launch(&[]) }
-}
-
-fn device_budget(plan: &ModelPlan) -> u64 {
-    plan.budget
 }
 
 fn add_kernels(model: &Model, log: &Arc<Log>) {
