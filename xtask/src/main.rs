@@ -69,12 +69,12 @@ enum Task {
         /// What to hand to the tests: the name of one.
         arguments: Vec<String>,
     },
-    /// The core's tests with the standard library and the tests instrumented.
+    /// The tests of every crate under a sanitizer, with the standard library instrumented too.
     Sanitize {
         /// Which sanitizer.
         #[arg(value_enum, default_value = "thread")]
         sanitizer: sanitize::Sanitizer,
-        /// What to hand to cargo test in place of the core's tests.
+        /// What to hand to cargo test in their place.
         arguments: Vec<String>,
     },
     /// The workspace checked and linted for Apple's target, with no Mac.

@@ -25,9 +25,9 @@ const PACKAGES: &str = "rustc-web cargo-web rust-web-src clang-19 libclang-rt-19
 /// Tests of some packages.
 struct Suite {
     /// What cargo test is told: packages, features, and which of their programs.
-    tests: &'static [&'static str],
+    tests: &'static str,
     /// What those programs are told: names of tests, and names to skip.
-    names: &'static [&'static str],
+    names: &'static str,
 }
 
 /// The core and the driver interface, with the model device and the cores device.
@@ -36,89 +36,40 @@ struct Suite {
 /// sanitizer's heap does not tell; and two by name: one bounds processor time, of which a sanitizer takes its own, and one forgets
 /// handles on purpose, which the search for leaks finds.
 const CORE: Suite = Suite {
-    tests: &[
-        "-p", "rig-gpu", "-p", "rig-edge", "--lib", "--test", "invalid", "--test", "many", "--test", "model", "--test",
-        "reach",
-    ],
-    names: &[
-        "--skip",
-        "a_second_of_waiting_costs_little_processor_time",
-        "--skip",
-        "handles_drop_in_any_order_and_may_be_forgotten",
-    ],
+    tests: "-p rig-gpu -p rig-edge --lib --test invalid --test many --test model --test reach",
+    names: "--skip a_second_of_waiting_costs_little_processor_time --skip handles_drop_in_any_order_and_may_be_forgotten",
 };
 
 /// The host's devices, but one test: a sanitizer catches the hardware's faults before the process dies of them.
-const HOST: Suite = Suite {
-    tests: &["-p", "rig-host", "--tests"],
-    names: &["--skip", "a_hardware_fault_of_a_kernel_ends_the_process"],
-};
+const HOST: Suite =
+    Suite { tests: "-p rig-host --tests", names: "--skip a_hardware_fault_of_a_kernel_ends_the_process" };
 
 /// What ThreadSanitizer runs of them: the driver and its pool. It keeps a stack of calls for each thread, which coroutines and
 /// code that it did not compile leave wrong.
-const HOST_THREADS: Suite = Suite { tests: &["-p", "rig-host", "--test", "host"], names: &["driver", "pool"] };
+const HOST_THREADS: Suite = Suite { tests: "-p rig-host --test host", names: "driver pool" };
 
 /// The model device and the suite's own tests.
-const MODEL: Suite = Suite { tests: &["-p", "rig-conformance", "--tests"], names: &[] };
+const MODEL: Suite = Suite { tests: "-p rig-conformance --tests", names: "" };
 
 /// The AMD driver on the software GPU, and that GPU.
-const AMD: Suite = Suite { tests: &["-p", "rig-amd", "--features", "rig-amd/model", "--tests"], names: &[] };
-const AMD_MODEL: Suite = Suite { tests: &["-p", "rig-amd-model", "--tests"], names: &[] };
+const AMD: Suite = Suite { tests: "-p rig-amd --features rig-amd/model --tests", names: "" };
+const AMD_MODEL: Suite = Suite { tests: "-p rig-amd-model --tests", names: "" };
 
 /// What ThreadSanitizer runs of the driver: what several threads do at once, and what a fault meets them with. It slows the software
 /// GPU down, which runs every instruction of every kernel; and millions of live buffers take more of its memory than of its time.
 const AMD_THREADS: Suite = Suite {
-    tests: &[
-        "-p",
-        "rig-amd",
-        "--features",
-        "rig-amd/model",
-        "--test",
-        "waits",
-        "--test",
-        "queues",
-        "--test",
-        "faults",
-        "--test",
-        "scratch",
-        "--test",
-        "conformance",
-    ],
-    names: &[
-        "threads",
-        "reclamation",
-        "reports",
-        "stop",
-        "failure",
-        "every_sleeping",
-        "functions_are_resolved",
-        "--skip",
-        "millions_of_tiny_buffers",
-    ],
+    tests: "-p rig-amd --features rig-amd/model --test waits --test queues --test faults --test scratch --test conformance",
+    names: "threads reclamation reports stop failure every_sleeping functions_are_resolved --skip millions_of_tiny_buffers",
 };
 
 /// The CUDA driver without a GPU, and collectives by the stand-in for NCCL, in processes of their own too.
-const NVIDIA: Suite =
-    Suite { tests: &["-p", "rig-cuda", "-p", "rig-nccl", "-p", "rig-nccl-model", "--tests"], names: &[] };
+const NVIDIA: Suite = Suite { tests: "-p rig-cuda -p rig-nccl -p rig-nccl-model --tests", names: "" };
 
 /// The Metal driver on software Metal, whose kernels are machine code that no sanitizer sees. Left out are the kernels whose threads
 /// meet at barriers, which are fibers on stacks of their own, and software Metal itself.
 const METAL: Suite = Suite {
-    tests: &[
-        "-p",
-        "rig-metal",
-        "--features",
-        "rig-metal/model",
-        "--test",
-        "threads",
-        "--test",
-        "failure",
-        "--test",
-        "stop",
-        "--test",
-        "work",
-    ],
-    names: &[],
+    tests: "-p rig-metal --features rig-metal/model --test threads --test failure --test stop --test work",
+    names: "",
 };
 
 /// A sanitizer.
@@ -191,7 +142,13 @@ pub fn ci(sanitizer: Sanitizer) -> Result {
 }
 
 fn run_suite(sanitizer: Sanitizer, suite: &Suite) -> Result {
-    counted(cargo_test(sanitizer).arg("--no-fail-fast").args(suite.tests).arg("--").args(suite.names))
+    counted(
+        cargo_test(sanitizer)
+            .arg("--no-fail-fast")
+            .args(suite.tests.split(' '))
+            .arg("--")
+            .args(suite.names.split_whitespace()),
+    )
 }
 
 /// A cargo test of Debian's, which builds the standard library too, all of it for the sanitizer.
