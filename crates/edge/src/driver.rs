@@ -507,6 +507,10 @@ pub trait Driver: Send + Sync + Sized + 'static {
 
     /// Whether the work fits now. Hot. Changes nothing that outlives an answer other than Ok.
     ///
+    /// A driver whose `submit` may block ([`Facts::may_block`](crate::Facts::may_block)) still answers Later where that could only end
+    /// once another device's word moves: nobody asks the other device for a fault while a submit blocks, and rig does while it waits
+    /// for room.
+    ///
     /// # Safety
     ///
     /// `parts` and `plan` belong together and to this device; the work's slots are memory of this device, inside their

@@ -46,7 +46,7 @@ pub struct Facts {
     pub completion: Completion,
     /// Which waits the device's queues can place for other devices' words.
     pub waits: WaitFacts,
-    /// Whether `submit` may block until earlier work makes room (E37).
+    /// Whether `submit` may block until earlier work makes room (E37): work that waits for no other device.
     pub may_block: bool,
     /// How long committed work may leave the word unmoved before rig takes the device for hung; `None`: for ever (E39).
     pub hang: Option<Duration>,

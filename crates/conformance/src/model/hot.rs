@@ -57,7 +57,8 @@ impl ModelDriver {
             device.cause |= device.jobs.is_empty();
             return Room::Later;
         }
-        let full = device.jobs.len() >= state.options.depth && !self.facts.may_block;
+        let blocks = self.facts.may_block && !device.stands_behind_another();
+        let full = device.jobs.len() >= state.options.depth && !blocks;
         let device = &mut state.devices[self.id];
         if !device.jobs.is_empty() && device.fault.is_none() && (full || later) {
             return Room::Later;

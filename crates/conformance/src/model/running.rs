@@ -75,9 +75,18 @@ impl Device {
         if self.script.ignore_waits {
             return None;
         }
-        let waits = self.jobs.front()?.waits.iter();
-        waits.copied().find(|wait| Words::get().word(wait.word).load() < wait.value)
+        self.jobs.front()?.waits.iter().copied().find(unmet)
     }
+
+    /// Whether any of its work waits, on the queue, for another device's word.
+    pub(crate) fn stands_behind_another(&self) -> bool {
+        !self.script.ignore_waits && self.jobs.iter().flat_map(|job| &job.waits).any(unmet)
+    }
+}
+
+/// Whether the word of a queue wait does not show it yet.
+fn unmet(wait: &Wait) -> bool {
+    Words::get().word(wait.word).load() < wait.value
 }
 
 impl Shared {

@@ -103,6 +103,34 @@ fn a_submit_that_finds_no_room_behind_failed_work_waits_and_is_not_lost_with_it(
     model.assert_clean();
 }
 
+/// Promises C20, E37.
+#[test]
+fn a_submit_meets_a_fault_that_holds_its_device_up_though_its_driver_blocks() {
+    let model = Model::with("BLOCKS-BEHIND", Options::default().waits(WAITS).may_block().depth(1));
+    let (mut a, mut b) = (Bench::of(&model), Bench::of(&model));
+    let (x, y, z) = (a.buffer(), b.buffer(), b.buffer());
+    let first = a.iota(&x, 1).unwrap();
+    b.iota.after(&[first]);
+    let second = b.iota(&y, 1).unwrap();
+    b.iota.after(&[]);
+    // Nobody waits for A or asks it anything: what finds the fault is the submit to B.
+    a.control.fault("A burned");
+    let (control, before) = (b.control.clone(), b.control.calls().sleep);
+    std::thread::scope(|scope| {
+        let submitter = scope.spawn(|| b.iota(&z, 5));
+        control.wait_calls(Call::Sleep, before + 1);
+        assert_eq!(a.device.lost().as_deref(), Some("A burned"));
+        a.device.close();
+        model.complete_all();
+        let beside = submitter.join().unwrap().unwrap();
+        model.complete_all();
+        beside.wait().unwrap();
+    });
+    assert_eq!(values(&z).unwrap(), counted(5));
+    assert_eq!(lost(second.wait()), "A burned");
+    model.assert_clean();
+}
+
 /// Promises C20, C32, S11.
 #[test]
 fn a_submit_that_learns_of_a_loss_at_its_last_look_leaves_nothing_to_the_next_value() {
