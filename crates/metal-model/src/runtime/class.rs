@@ -228,12 +228,16 @@ impl Class {
         if let Some(known) = unsafe { known.as_ref() } {
             return known;
         }
-        let class: &'static Class = Box::leak(Box::new(Class::new(self.name, self.isa(), self, FREED, None)));
-        let made = ptr::from_ref(class).cast_mut();
+        let made = Box::into_raw(Box::new(Class::new(self.name, self.isa(), self, FREED, None)));
         match self.freed.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
-            Ok(_) => class,
-            // SAFETY: another thread's, which lives for ever too.
-            Err(other) => unsafe { &*other },
+            // SAFETY: made above, and given to nothing that frees it.
+            Ok(_) => unsafe { &*made },
+            Err(others) => {
+                // SAFETY: made above, and seen by nobody: another thread's is the one.
+                drop(unsafe { Box::from_raw(made) });
+                // SAFETY: it lives for ever too.
+                unsafe { &*others }
+            }
         }
     }
 
