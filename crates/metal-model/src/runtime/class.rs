@@ -29,6 +29,8 @@ pub(crate) const BLOCK: u32 = 2;
 pub(crate) const CONSTANT: u32 = 4;
 /// Its methods are there.
 const REALIZED: u32 = 8;
+/// Its definition has ended: what defines it in Rust knows where its variables lie, too.
+const DEFINED: u32 = 64;
 /// It, or a class above it, has its own `retain`, `release` or `autorelease`.
 pub(crate) const OWN_COUNT: u32 = 16;
 /// Its objects are freed ones of the class that `instance` is.
@@ -60,7 +62,7 @@ pub struct Class {
     freed: AtomicPtr<Class>,
     /// Gives an exported class its methods.
     define: Option<fn()>,
-    /// The thread that builds it, by an address of its own. Zero before and after.
+    /// The thread that builds it, by an address of its own. Zero before.
     builder: AtomicUsize,
     members: Mutex<Members>,
 }
@@ -250,7 +252,7 @@ impl Class {
     /// Gives an exported class its methods, if it has none yet.
     #[inline]
     pub(crate) fn realize(&self) {
-        if self.flags.load(Ordering::Acquire) & REALIZED == 0 {
+        if self.flags.load(Ordering::Acquire) & DEFINED == 0 {
             self.realize_now();
         }
     }
@@ -259,7 +261,9 @@ impl Class {
     fn realize_now(&self) {
         // Its builder asks of it too, and must not be made to wait for itself. What has no `define` is used as it stands.
         if let Some(define) = self.define.filter(|_| self.builder.load(Ordering::Relaxed) != this_thread()) {
+            // Waits where another thread is at it: a class has its name before its definition has ended.
             define();
+            self.flags.fetch_or(DEFINED, Ordering::Release);
         }
     }
 
@@ -382,11 +386,10 @@ pub(crate) fn register(class: &'static Class) {
     let index = u32::try_from(names.registered.len()).unwrap_or(u32::MAX);
     class.index.store(index, Ordering::Relaxed);
     names.by_name.insert(class.name, class);
-    for class in [class, class.isa()] {
-        class.builder.store(0, Ordering::Relaxed);
+    for class in [class.isa(), class] {
+        let defined = if class.define.is_none() { DEFINED } else { 0 };
+        class.flags.fetch_or(REALIZED | defined, Ordering::Release);
     }
-    class.isa().flags.fetch_or(REALIZED, Ordering::Release);
-    class.flags.fetch_or(REALIZED, Ordering::Release);
 }
 
 /// Takes the name from a class that a program gives up. Its memory stays (invariant 1).
@@ -435,3 +438,45 @@ macro_rules! export_class {
     };
 }
 pub(crate) use export_class;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::{Barrier, Once};
+    use std::time::Duration;
+
+    use objc2::ClassType as _;
+    use objc2::runtime::{ClassBuilder, NSObject};
+
+    use super::*;
+
+    static SLOW: Class = Class::exported(c"SlowlyDefined", &META_OF_SLOW, define);
+    static META_OF_SLOW: Class = Class::meta(c"SlowlyDefined", &SLOW, define);
+    static REGISTERED: Barrier = Barrier::new(2);
+    static ENDED: AtomicBool = AtomicBool::new(false);
+
+    /// As what objc2 makes of a definition: once registered, it looks where the class's variables lie, and keeps that.
+    fn define() {
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            announce(&SLOW);
+            SLOW.isa.store(ptr::from_ref(&META_OF_SLOW).cast_mut(), Ordering::Release);
+            ClassBuilder::new(SLOW.name(), NSObject::class()).unwrap().register();
+            assert!(SLOW.variable(c"none").is_none(), "its builder may ask of it");
+            REGISTERED.wait();
+            // TIMEOUT: time for the other thread to do what it must not; nothing waits for it.
+            std::thread::sleep(Duration::from_millis(50));
+            ENDED.store(true, Ordering::Release);
+        });
+    }
+
+    #[test]
+    fn a_class_is_used_only_once_its_definition_has_ended_whichever_thread_is_at_it() {
+        std::thread::scope(|scope| {
+            scope.spawn(|| SLOW.realize());
+            REGISTERED.wait();
+            SLOW.realize();
+            assert!(ENDED.load(Ordering::Acquire));
+        });
+    }
+}
