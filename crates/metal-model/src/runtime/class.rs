@@ -29,12 +29,12 @@ pub(crate) const BLOCK: u32 = 2;
 pub(crate) const CONSTANT: u32 = 4;
 /// Its methods are there.
 const REALIZED: u32 = 8;
-/// Its definition has ended: what defines it in Rust knows where its variables lie, too.
-const DEFINED: u32 = 64;
 /// It, or a class above it, has its own `retain`, `release` or `autorelease`.
 pub(crate) const OWN_COUNT: u32 = 16;
 /// Its objects are freed ones of the class that `instance` is.
 pub(crate) const FREED: u32 = 32;
+/// Its definition has ended: what defines it in Rust knows where its variables lie, too.
+const DEFINED: u32 = 64;
 /// Its objects cannot be counted in the header before them.
 pub(crate) const SPECIAL: u32 = META | BLOCK | CONSTANT | OWN_COUNT;
 
