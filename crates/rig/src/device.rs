@@ -1,6 +1,7 @@
 //! Devices: opening one, asking it for things, closing it.
 
 mod core;
+mod held_up;
 mod loss;
 mod stop;
 
@@ -349,8 +350,8 @@ impl Device {
     /// Loses the device with a reason of the program's own, as a fault of it alone would: for what only the program can
     /// know, such as that other machines which the work needs are gone, and that what it writes is not right. Its points that
     /// are not reached by now are Lost once this returns, and so is what waited for them. Waits for no work: what is committed
-    /// may still run. A device that is lost or closed keeps its first reason. Inside a fill or a kernel it does nothing: return
-    /// an error there.
+    /// may still run. Its driver has had no fault, and ends it as at any close. A device that is lost or closed keeps its first
+    /// reason. Inside a fill or a kernel it does nothing: return an error there.
     ///
     /// ```
     /// # fn main() -> rig::Result<()> {
@@ -362,7 +363,7 @@ impl Device {
     /// ```
     pub fn lose(&self, why: &str) {
         if !rig_edge::callback::inside() {
-            self.handle.core.lose(rig_edge::Fault::here(why));
+            self.handle.core.lose_unfaulted(why);
         }
     }
 

@@ -55,7 +55,9 @@ pub enum Error {
         /// The first reason.
         why: Arc<str>,
     },
-    /// The driver refuses, and why: a binary, an opening.
+    /// What is asked cannot be had as things stand, with the reason and what changes it. The driver refuses: a binary, an opening,
+    /// what runs together. Or a wait, or a submit without room, stands behind work that waits for a lost device which nobody
+    /// closes: close that device, or open it again, and ask again. Nothing has changed.
     #[error("{0}")]
     Refused(String),
 }

@@ -14,6 +14,8 @@
 //! 4. Wakers run with no lock held and never inside a fill: they are the caller's code.
 //! 5. A value that waits on a queue for other devices is also enlisted with those, and they with theirs, so that their
 //!    faults are found: only a device's own driver tells of them.
+//! 6. A wait that ends with Refused, behind a lost device that nobody closes, ends for all of its device's futures at once: each
+//!    is woken, and its poll finds the same.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -123,6 +125,10 @@ impl Future for PointFuture {
         if rig_edge::callback::inside() {
             return Poll::Ready(invalid!("a fill or a kernel cannot wait for a point: wait after the submit"));
         }
+        if let Some(error) = timelines().device(stamp.slot).and_then(|core| core.refusal()) {
+            self.seats.clear();
+            return Poll::Ready(Err(error));
+        }
         let mut seats = Vec::with_capacity(1);
         let served = enlist(stamp, context.waker(), &mut seats);
         // The old seats go only now, so that the thread that serves them does not end between.
@@ -181,7 +187,7 @@ fn enlist(stamp: Stamp, waker: &Waker, seats: &mut Vec<Seat>) -> bool {
 fn serve(core: &Arc<Core>) {
     let mut patience = Patience::asleep(core);
     while let Some((first, last)) = core.next_futures() {
-        // A loss fails the values, which the next look finds.
+        // A loss fails the values, and a refusal is everyone's: the next look finds both.
         if core.commit_through(last).is_err() || patience.pass(Stamp { slot: core.slot, value: first }).is_err() {
             thread::yield_now();
         }
@@ -204,9 +210,14 @@ impl Core {
     fn next_futures(&self) -> Option<(u64, u64)> {
         loop {
             self.refresh();
+            let refused = self.refusal().is_some();
             let (settled, range) = {
                 let mut waiting = self.futures.lock();
-                let settled = self.take_settled(&mut waiting);
+                let mut settled = self.take_settled(&mut waiting);
+                if refused {
+                    // Every value that is pending stands behind the next one.
+                    settled.extend(std::mem::take(&mut waiting.wakers).into_values());
+                }
                 let value = |entry: Option<(&(u64, u64), &Waker)>| entry.map(|(key, _)| key.0);
                 let range = value(waiting.wakers.first_key_value()).zip(value(waiting.wakers.last_key_value()));
                 if settled.is_empty() && range.is_none() {

@@ -64,7 +64,9 @@ impl Point {
     /// # Errors
     ///
     /// Lost if the device was lost or closed before the point was reached, or if the work waited for work of a device
-    /// that was; Invalid from inside a fill or a kernel.
+    /// that was; Refused where the work has not failed, but stands on its device behind work that waits for a lost device, and
+    /// five seconds after the loss nobody has closed that one: the error names the device to close, and a wait after the close
+    /// goes on; Invalid from inside a fill or a kernel.
     ///
     /// # Examples
     ///

@@ -176,8 +176,9 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Invalid (nothing has changed, and no value is taken), OutOfMemory (likewise), or Lost. A submission with launches
-    /// or fills is Invalid here, since it runs code that Rust cannot check: see [`launch`](Run::launch).
+    /// Invalid, OutOfMemory and Refused, where nothing has changed and no value is taken, or Lost. Refused has the driver's reason,
+    /// or names the lost device to close, as for [`Point::wait`](crate::Point::wait). A submission with launches or fills is
+    /// Invalid here, since it runs code that Rust cannot check: see [`launch`](Run::launch).
     ///
     /// # Examples
     ///
@@ -206,7 +207,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Invalid (nothing has changed, and no value is taken), OutOfMemory (likewise), or Lost.
+    /// As [`submit`](Run::submit), which refuses code.
     ///
     /// # Safety
     ///

@@ -5,6 +5,7 @@
 //! 1. No lock is held while a wait sleeps.
 //! 2. A wait for a value that waits on a queue for other devices first waits for those: so it learns of their faults
 //!    from their own drivers, and its end with Lost comes at once.
+//! 3. A wait for a value that stands behind work of a lost device which nobody closes ends too ([`Core::held_up`]).
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,7 @@ const SPINS_A_LOOK: u32 = 64;
 ///
 /// # Errors
 ///
-/// Lost where it failed; Invalid from inside a fill or a kernel.
+/// Lost where it failed; Refused where it stands behind a lost device that nobody closes; Invalid from inside a fill or a kernel.
 pub(crate) fn wait(stamp: Stamp) -> Result<()> {
     match timelines().state(stamp) {
         State::Reached => Ok(()),
@@ -132,12 +133,15 @@ impl<'a> Patience<'a> {
             return Ok(());
         }
         let mut still = SLEEP;
+        if self.core.waits_for(now + 1).is_some() {
+            // While its next value waits on a queue for another device, it is not this one that hangs.
+            self.since = None;
+            if let Some(held_up) = self.core.held_up() {
+                still = still.min(held_up.left()?);
+            }
+        }
         if let Some(bound) = self.core.facts.hang {
             let time = primitive::now();
-            // While its next value waits on a queue for another device, it is not this one that hangs.
-            if self.core.waits_for(now + 1).is_some() {
-                self.since = None;
-            }
             let elapsed = time.saturating_duration_since(*self.since.get_or_insert(time));
             if elapsed >= bound {
                 let why = format!("its work hung: the word stood at {now} for {} ms", elapsed.as_millis());
@@ -213,7 +217,8 @@ pub(crate) fn wait_moved(core: &Core, seen: u64) -> Result<()> {
     }
 }
 
-/// Waits until the device's word shows the value, whatever came of it.
+/// Waits until the device's word shows the value, whatever came of it. Refused where nobody closes the lost device that it waits
+/// for.
 fn wait_past(core: &Core, stamp: Stamp) -> Result<()> {
     let mut patience = Patience::new(core);
     while core.shown() < stamp.value {

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use rig_edge::erased::{AnyDriver, AnyImage, AnyRegion, Bound};
 use rig_edge::{Facts, Fault, Sleep, WordIndex, WordSource, Words};
@@ -75,6 +76,8 @@ pub(super) struct Reason {
     pub(super) lost: Lost,
     /// Whether a fault or the hang bound was the reason, which stop is told.
     pub(super) fault: bool,
+    /// When it was.
+    pub(super) since: Instant,
 }
 
 /// A value that cannot be right unless another is.

@@ -20,6 +20,7 @@ use super::core::{Dependent, Reason, known};
 use super::{Core, timelines};
 use crate::events::tell;
 use crate::primitive::atomic::Ordering;
+use crate::primitive::now;
 use crate::timeline::{Lost, Stamp};
 
 impl Core {
@@ -28,10 +29,16 @@ impl Core {
     pub(crate) fn lose(&self, fault: impl Into<Fault>) {
         let fault: Fault = fault.into();
         let why: Arc<str> = fault.reason.into();
-        if !self.lose_alone(&why) {
-            return;
+        if self.lose_alone(&why, true) {
+            self.spread(&why, fault.reach);
         }
-        self.spread(&why, fault.reach);
+    }
+
+    /// Loses the device alone, for a reason of the program's. Its driver has not faulted, and its stop is told of no fault (E20).
+    pub(crate) fn lose_unfaulted(&self, why: &str) {
+        if self.lose_alone(&why.into(), false) {
+            propagate();
+        }
     }
 
     /// Loses what else the fault reaches, and fails what depends on what was lost.
@@ -39,7 +46,7 @@ impl Core {
         if reach.unwrap_or(self.facts.reach) == Reach::Driver {
             let driver = self.driver.as_any().type_id();
             for other in known().iter().filter(|core| core.driver.as_any().type_id() == driver) {
-                other.lose_alone(why);
+                other.lose_alone(why, true);
             }
         }
         propagate();
@@ -60,8 +67,8 @@ impl Core {
         }
     }
 
-    fn lose_alone(&self, why: &Arc<str>) -> bool {
-        let first = self.shut(why, true, |gate| gate.lose());
+    fn lose_alone(&self, why: &Arc<str>, fault: bool) -> bool {
+        let first = self.shut(why, fault, |gate| gate.lose());
         self.wake_waiters();
         if first {
             tell!(error, "a device is lost", device = &*self.name, why = &**why);
@@ -105,7 +112,7 @@ impl Core {
         if reason.is_some() {
             return false;
         }
-        *reason = Some(Reason { lost: lost.clone(), fault });
+        *reason = Some(Reason { lost: lost.clone(), fault, since: now() });
         shut(&self.gate);
         self.refresh();
         timelines().fail_unreached(self.slot, &lost);

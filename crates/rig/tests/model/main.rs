@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper of tests fails its test")]
 
 mod apart;
+mod behind;
 mod close;
 mod code;
 mod dma;
