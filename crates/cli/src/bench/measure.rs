@@ -197,16 +197,10 @@ impl Counter {
         let (mut in_a_row, mut alone) = (Vec::new(), Vec::new());
         // Both are read off the same rounds, which have two measures' time.
         rounds(2 * share, |_| {
-            let begin = Instant::now();
-            let mut last = self.launch()?;
-            for _ in 1..LAUNCHES {
-                last = self.launch()?;
-            }
-            let returned = begin.elapsed();
-            last.wait()?;
+            let (returned, ended) = row(LAUNCHES, || self.launch(), |last| last.wait())?;
             alone.push(per(returned, LAUNCHES));
-            in_a_row.push(per(begin.elapsed(), LAUNCHES));
-            Ok((begin.elapsed(), 1))
+            in_a_row.push(per(ended, LAUNCHES));
+            Ok((ended, 1))
         })?;
         let round_trip = rounds(share, |times| repeated(times, || self.launch()?.wait()))?;
         Ok([
@@ -231,6 +225,22 @@ impl Counter {
 /// The time of each of so many calls, in nanoseconds.
 fn per(took: Duration, calls: u32) -> f64 {
     took.as_nanos() as f64 / f64::from(calls)
+}
+
+/// Launches so often and waits for the last: when the last launch returned, and when its work had ended.
+fn row<P, E>(
+    launches: u32,
+    mut launch: impl FnMut() -> std::result::Result<P, E>,
+    wait: impl FnOnce(P) -> std::result::Result<(), E>,
+) -> std::result::Result<(Duration, Duration), E> {
+    let begin = Instant::now();
+    let mut last = launch()?;
+    for _ in 1..launches {
+        last = launch()?;
+    }
+    let returned = begin.elapsed();
+    wait(last)?;
+    Ok((returned, begin.elapsed()))
 }
 
 /// Calls so many times; gives how long it took and how many it were.
@@ -283,6 +293,24 @@ mod tests {
         });
         assert_eq!(rounds.unwrap(), vec![30_000.0; ROUNDS.0]);
         assert_eq!(asked[..4], [1, 2, 4, 4]);
+    }
+
+    #[test]
+    fn a_launch_does_not_wait_for_its_work_and_a_row_does() {
+        // TIMEOUT: of no consequence to the result, which holds however long a sleep takes.
+        let work = Duration::from_millis(20);
+        let mut launched = 0;
+        let launch = || {
+            launched += 1;
+            Ok::<_, ()>(launched)
+        };
+        let wait = |last| {
+            assert_eq!(last, 4, "the last of the row is waited for");
+            std::thread::sleep(work);
+            Ok(())
+        };
+        let (returned, ended) = row(4, launch, wait).unwrap();
+        assert!(ended >= returned + work, "{returned:?} and {ended:?}");
     }
 
     #[cfg(feature = "host")]
