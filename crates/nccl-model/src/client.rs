@@ -1,13 +1,13 @@
 //! A rank's communicator: its connection to the server, and how it waits.
 
 use std::io::{ErrorKind, Read};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::server::GARBAGE;
+use crate::server::{GARBAGE, outlast};
 use crate::wire::{Op, Say, take, take_bytes};
 
 /// Answers, as `ncclResult_t` has them.
@@ -22,6 +22,8 @@ const LOOK: Duration = Duration::from_millis(2);
 /// A communicator of one rank.
 pub(crate) struct Client {
     ranks: i32,
+    /// The number of the id.
+    nonce: u64,
     /// For batches, one at a time.
     stream: Mutex<TcpStream>,
     /// For what is said meanwhile.
@@ -55,6 +57,7 @@ impl Client {
         let beside = stream.try_clone()?;
         Ok(Client {
             ranks,
+            nonce,
             stream: Mutex::new(stream),
             beside,
             aborted: AtomicBool::new(false),
@@ -104,6 +107,13 @@ impl Client {
         while !self.aborted.load(Ordering::Acquire) {
             thread::sleep(LOOK);
         }
+    }
+
+    /// Ends the communicator in good order.
+    pub fn leave(&self) {
+        // A connection that has ended by itself needs no more.
+        let _ = self.beside.shutdown(Shutdown::Both);
+        outlast(self.nonce);
     }
 
     /// Ends what the rank waits for, and what its peers do.

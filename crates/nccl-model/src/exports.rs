@@ -331,7 +331,11 @@ pub extern "C" fn ncclCommFinalize(_: Comm) -> c_int {
 pub extern "C" fn ncclCommDestroy(comm: Comm) -> c_int {
     let Some(client) = client(comm.expose_provenance()) else { return INVALID_ARGUMENT };
     // A second end is a use of what is gone.
-    if client.aborted.swap(true, Ordering::AcqRel) { INVALID_ARGUMENT } else { SUCCESS }
+    if client.aborted.swap(true, Ordering::AcqRel) {
+        return INVALID_ARGUMENT;
+    }
+    client.leave();
+    SUCCESS
 }
 
 /// `ncclCommAbort`.

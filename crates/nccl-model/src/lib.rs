@@ -13,6 +13,8 @@
 //! 3. An abort ends what the rank waits for **as if it had been done**, with 0xAB in place of every result, and so it ends the
 //!    operations that its peers wait for at that moment: as NCCL's kernels do, whose neighbours are told that data is there.
 //! 4. Collectives whose kinds, lengths or types differ are not found: they hang.
+//! 5. A communicator's end in good order is a collective of the ranks near one another: in the process that made the id it
+//!    returns once every rank has ended its own, or is gone. So that process may end right after it, and nothing is cut off.
 //!
 //! # Faults
 //!

@@ -1,9 +1,11 @@
 //! The server: one for each id, in the process that made it. It holds what ranks wait for, and answers once it is there.
+//!
+//! It ends with its process, which must therefore outlive all that ranks still want of it: [`outlast`].
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use crate::math;
@@ -19,6 +21,8 @@ struct Rank {
     waits: Vec<(Option<Vec<u8>>, u64)>,
     /// How many collectives it was given.
     collectives: u64,
+    /// Its communicator has ended, or its process.
+    gone: bool,
 }
 
 #[derive(Default)]
@@ -33,35 +37,69 @@ struct State {
     size: u64,
 }
 
+#[derive(Default)]
+struct Server {
+    state: Mutex<State>,
+    /// A rank is gone.
+    left: Condvar,
+}
+
+impl Server {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// This process's servers, by the numbers of their ids.
+static SERVERS: Mutex<Vec<(u64, Arc<Server>)>> = Mutex::new(Vec::new());
+
 /// Begins a server, and gives its port.
 pub(crate) fn begin(nonce: u64) -> std::io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = listener.local_addr()?.port();
-    let state = Arc::new(Mutex::new(State::default()));
+    let server = Arc::new(Server::default());
+    SERVERS.lock().unwrap_or_else(PoisonError::into_inner).push((nonce, Arc::clone(&server)));
     thread::Builder::new().name("nccl-model".into()).spawn(move || {
         for stream in listener.incoming().flatten() {
-            let state = Arc::clone(&state);
-            thread::spawn(move || serve(stream, nonce, &state));
+            let server = Arc::clone(&server);
+            thread::spawn(move || serve(stream, nonce, &server));
         }
     })?;
     Ok(port)
 }
 
+/// Waits until every rank of an id is gone, where this process has the id's server; returns at once elsewhere.
+pub(crate) fn outlast(nonce: u64) {
+    let servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let own = servers.iter().find(|(number, _)| *number == nonce).map(|(_, server)| Arc::clone(server));
+    drop(servers);
+    let Some(server) = own else { return };
+    let mut state = server.lock();
+    while state.ranks.values().any(|rank| !rank.gone) {
+        state = server.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
 /// Serves one rank until its connection ends.
-fn serve(mut stream: TcpStream, nonce: u64, state: &Mutex<State>) {
-    let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
+fn serve(mut stream: TcpStream, nonce: u64, server: &Server) {
     let Ok(Say::Join { nonce: said, rank, ranks }) = Say::read(&mut stream) else { return };
     let Ok(answer) = stream.try_clone() else { return };
     if said != nonce {
         return;
     }
-    lock().join(rank, ranks, answer);
+    server.lock().join(rank, ranks, answer);
     loop {
         match Say::read(&mut stream) {
-            Ok(Say::Batch(ops)) => lock().batch(rank, ops),
-            Ok(Say::Abort) => lock().abort(rank),
+            Ok(Say::Batch(ops)) => server.lock().batch(rank, ops),
+            Ok(Say::Abort) => {
+                server.lock().abort(rank);
+                server.left.notify_all();
+            }
             // A rank that is gone leaves its peers waiting.
-            Ok(Say::Join { .. }) | Err(_) => return,
+            Ok(Say::Join { .. }) | Err(_) => {
+                server.lock().gone(rank);
+                return server.left.notify_all();
+            }
         }
     }
 }
@@ -69,7 +107,7 @@ fn serve(mut stream: TcpStream, nonce: u64, state: &Mutex<State>) {
 impl State {
     fn join(&mut self, rank: u64, ranks: u64, stream: TcpStream) {
         self.size = ranks;
-        self.ranks.insert(rank, Rank { stream, waits: Vec::new(), collectives: 0 });
+        self.ranks.insert(rank, Rank { stream, waits: Vec::new(), collectives: 0, gone: false });
         if self.ranks.len() as u64 == ranks {
             for rank in self.ranks.values_mut() {
                 // Who is gone reads nothing.
@@ -151,8 +189,15 @@ impl State {
         let _ = own.stream.write_all(&bytes);
     }
 
+    fn gone(&mut self, rank: u64) {
+        if let Some(own) = self.ranks.get_mut(&rank) {
+            own.gone = true;
+        }
+    }
+
     /// The rank ends early: what its peers wait for now is done, and is garbage.
     fn abort(&mut self, rank: u64) {
+        self.gone(rank);
         let others: Vec<u64> = self.ranks.keys().copied().filter(|&other| other != rank).collect();
         for other in others {
             let Some(own) = self.ranks.get_mut(&other) else { continue };
