@@ -5,8 +5,8 @@
 //! GPU belongs to the machine, whatever thread it is used on.
 //!
 //! What goes wrong is asked for: [`Faults`] refuse objects, fail command buffers, misplace buffers and throw exceptions;
-//! [`Machine::hold`] and its kin let the test decide when work runs, completes and tells. What is left to chance (delays,
-//! which thread runs which handler, which of two unordered passes runs first) comes from one seed.
+//! [`Machine::hold`] and its kin let the test decide when work runs, completes and tells, and when pipelines are compiled. What
+//! is left to chance (delays, which thread runs which handler, which of two unordered passes runs first) comes from one seed.
 //!
 //! Misuse of Metal, which Metal's validation layer would stop at, is a [`Violation`]: it panics where it is made, or ends the
 //! process where the GPU's threads find it, unless the machine records violations.
@@ -106,6 +106,8 @@ pub struct Counts {
     pub handlers: u64,
     /// Pipelines compiled.
     pub compiled: u64,
+    /// Pipelines that are being compiled, or wait for that because compiles are held.
+    pub compiling: u64,
     /// The most pipelines that were compiled at one time.
     pub compiling_most: u64,
     /// Allocations in residency sets that live, uncommitted additions among them.
@@ -210,6 +212,17 @@ impl Machine {
         self.0.gate.hold_completion(false);
     }
 
+    /// From now on compiles of pipelines wait before they begin, until released. Counts have those that wait among the ones that
+    /// are compiled; a call that blocks until its pipeline is made blocks for as long.
+    pub fn hold_compiles(&self) {
+        self.0.gate.hold_compiles(true);
+    }
+
+    /// Ends the hold of compiles.
+    pub fn release_compiles(&self) {
+        self.0.gate.hold_compiles(false);
+    }
+
     /// Lets one command buffer pass each hold that is on: one more runs, and one more completes.
     pub fn release_one(&self) {
         self.0.gate.pass_one();
@@ -269,6 +282,7 @@ impl Machine {
             dispatches: read(&tally.dispatches),
             handlers: read(&tally.handlers),
             compiled: read(&tally.compiled),
+            compiling: read(&tally.compiling),
             compiling_most: read(&tally.compiling_most),
             resident: read(&tally.resident),
         }

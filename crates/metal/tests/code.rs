@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Barrier;
-use std::time::Duration;
 
 use rig::{Error, write};
 use rig_edge::{Code, Driver, EntryAnswer, EntryFacts, ImageError};
@@ -68,16 +67,19 @@ fn a_load_compiles_nothing_and_a_bad_one_says_why() {
 /// Promise M21.
 #[test]
 fn functions_that_are_prepared_together_compile_at_once_and_for_indirect_command_buffers_too() {
-    let mac = Mac::of(Machine::builder().compile_time(Duration::from_millis(300)));
+    let mac = Mac::new();
     let direct = Direct::bare();
     let image = direct.load("suite");
-    let start = std::time::Instant::now();
-    for name in ["add", "scale", "iota", "spin"] {
-        direct.driver.prepare(&image, name);
-    }
-    assert!(start.elapsed() < Duration::from_millis(250), "prepare returns without waiting");
+    mac.machine.hold_compiles();
+    mac.waits_for_no_compile("a prepare", || {
+        for name in ["add", "scale", "iota", "spin"] {
+            direct.driver.prepare(&image, name);
+        }
+    });
+    until("compiles of all four at once", || mac.machine.counts().compiling == 4);
+    assert_eq!(mac.machine.counts().compiled, 0);
+    mac.machine.release_compiles();
     let entry = direct.entry(&image, "spin");
-    assert!(mac.machine.counts().compiling_most >= 2, "{:?}", mac.machine.counts());
     assert!(entry.pipeline().supportIndirectCommandBuffers());
     for name in ["add", "scale", "iota"] {
         direct.entry(&image, name);
@@ -90,10 +92,11 @@ fn functions_that_are_prepared_together_compile_at_once_and_for_indirect_command
 /// Promises M22, M26.
 #[test]
 fn threads_that_ask_for_one_function_get_one_pipeline() {
-    let mac = Mac::of(Machine::builder().compile_time(Duration::from_millis(30)));
+    let mac = Mac::new();
     let direct = Direct::bare();
     let image = direct.load("suite");
     let gate = Barrier::new(8);
+    mac.machine.hold_compiles();
     let codes: Vec<usize> = std::thread::scope(|scope| {
         let ask = |thread: usize| {
             let (direct, image, gate) = (&direct, &image, &gate);
@@ -106,6 +109,9 @@ fn threads_that_ask_for_one_function_get_one_pipeline() {
             })
         };
         let threads: Vec<_> = (0..8).map(ask).collect();
+        // All of them have passed the barrier, and no pipeline is there yet.
+        until("a compile", || mac.machine.counts().compiling > 0);
+        mac.machine.release_compiles();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert!(codes.iter().all(|&code| code == codes[0]), "{codes:?}");
@@ -120,13 +126,19 @@ fn threads_that_ask_for_one_function_get_one_pipeline() {
 /// Promise M26.
 #[test]
 fn prepare_reports_nothing_and_a_second_one_starts_nothing() {
-    let mac = Mac::of(Machine::builder().compile_time(Duration::from_millis(50)));
+    let mac = Mac::new();
     let direct = Direct::bare();
     let image = direct.load("suite");
-    for name in ["add", "add", "absent", "add{", "add{no=1u32}"] {
-        direct.driver.prepare(&image, name);
-    }
+    // No second one finds the pipeline made.
+    mac.machine.hold_compiles();
+    mac.waits_for_no_compile("a prepare", || {
+        for name in ["add", "add", "absent", "add{", "add{no=1u32}"] {
+            direct.driver.prepare(&image, name);
+        }
+    });
+    mac.machine.release_compiles();
     direct.entry(&image, "add");
+    mac.machine.settle();
     assert_eq!(mac.machine.counts().compiled, 1);
     direct.unload(image);
     direct.close();
@@ -196,23 +208,33 @@ fn a_pipeline_that_cannot_be_made_is_invalid_with_metals_reason_and_is_asked_for
 /// Promise M27.
 #[test]
 fn calls_for_an_image_wait_while_a_thread_waits_for_one_of_its_pipelines_and_others_go_on() {
-    let mac = Mac::of(Machine::builder().compile_time(Duration::from_millis(200)));
+    let mac = Mac::new();
     let direct = Direct::bare();
     let (one, two) = (direct.load("suite"), direct.load("suite"));
+    mac.machine.hold_compiles();
+    let asks = Barrier::new(2);
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| {
-            direct.entry(&one, "add");
-            std::time::Instant::now()
+        let first = scope.spawn(|| direct.entry(&one, "add"));
+        until("the compile that it waits for", || mac.machine.counts().compiling == 1);
+        mac.waits_for_no_compile("a prepare of another image", || direct.driver.prepare(&two, "add"));
+        until("the compile of the other image", || mac.machine.counts().compiling == 2);
+        scope.spawn(|| {
+            asks.wait();
+            direct.driver.prepare(&one, "iota");
         });
-        until("the compile that it waits for", || mac.machine.counts().compiling_most == 1);
-        direct.driver.prepare(&two, "add");
-        let others = std::time::Instant::now();
-        direct.driver.prepare(&one, "iota");
-        let after = std::time::Instant::now();
-        let made = first.join().unwrap();
-        assert!(others < made, "another image's calls go on");
-        assert!(after + Duration::from_millis(20) > made, "the prepare waited for the entry");
+        asks.wait();
+        // The thread has begun. That it waits can only be seen by what does not happen, so that is given every chance to.
+        (0..20_000).for_each(|_| std::thread::yield_now());
+        assert!(!first.is_finished());
+        mac.machine.release_compiles();
     });
+    direct.entry(&one, "iota");
+    let counts = mac.machine.counts();
+    assert_eq!(
+        (counts.compiled, counts.compiling_most),
+        (3, 2),
+        "the prepare started nothing before the entry was made"
+    );
     direct.unload(one);
     direct.unload(two);
     direct.close();
@@ -221,14 +243,16 @@ fn calls_for_an_image_wait_while_a_thread_waits_for_one_of_its_pipelines_and_oth
 /// Promise M28.
 #[test]
 fn unload_waits_for_no_compile_and_what_it_makes_later_is_released() {
-    let mac = Mac::of(Machine::builder().compile_time(Duration::from_millis(150)));
+    let mac = Mac::new();
     let direct = Direct::bare();
     let image = direct.load("suite");
+    mac.machine.hold_compiles();
     direct.driver.prepare(&image, "add");
-    let start = std::time::Instant::now();
-    direct.unload(image);
-    assert!(start.elapsed() < Duration::from_millis(100));
+    mac.waits_for_no_compile("an unload", || direct.unload(image));
+    until("the compile", || mac.machine.counts().compiling == 1);
+    mac.machine.release_compiles();
     mac.machine.settle();
+    assert_eq!(mac.machine.counts().compiled, 1);
     until("the release of the pipeline", || mac.live("Pipeline") == 0);
     until("the release of the library", || mac.live("Library") == 0 && mac.live("Function") == 0);
     direct.close();

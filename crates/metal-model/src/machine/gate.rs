@@ -1,4 +1,5 @@
-//! When command buffers run, complete and tell, where the test decides it; and when everything has come to rest.
+//! When command buffers run, complete and tell, and when compiles begin, where the test decides it; and when everything has
+//! come to rest.
 
 use parking_lot::{Condvar, Mutex};
 
@@ -26,13 +27,14 @@ struct State {
     may_execute: u64,
     holds_completion: bool,
     may_complete: u64,
+    holds_compiles: bool,
     handlers: Handlers,
     held: Vec<Job>,
     /// Command buffers, compiles and handlers that are not done.
     busy: u64,
 }
 
-/// The gate that every command buffer of a machine passes.
+/// The gate that every command buffer and every compile of a machine passes.
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<State>,
@@ -51,6 +53,11 @@ impl Gate {
         let mut state = self.state.lock();
         state.holds_completion = hold;
         state.may_complete = 0;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn hold_compiles(&self, hold: bool) {
+        self.state.lock().holds_compiles = hold;
         self.changed.notify_all();
     }
 
@@ -83,7 +90,15 @@ impl Gate {
         state.may_complete = state.may_complete.saturating_sub(1);
     }
 
-    /// Whether something is held.
+    /// Waits until compiles are not held.
+    pub(crate) fn await_compiles(&self) {
+        let mut state = self.state.lock();
+        while state.holds_compiles {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    /// Whether command buffers are held.
     pub(crate) fn holds(&self) -> bool {
         let state = self.state.lock();
         state.holds_execution || state.holds_completion

@@ -40,6 +40,27 @@ impl Mac {
         }
     }
 
+    /// Runs what must not wait for compiles that are held. Where it does, the hold ends, and with it the test.
+    #[track_caller]
+    pub fn waits_for_no_compile<T: Send>(&self, what: &str, call: impl FnOnce() -> T + Send) -> T {
+        let machine = &self.machine;
+        std::thread::scope(|scope| {
+            let call = scope.spawn(move || {
+                let _entered = machine.enter();
+                call()
+            });
+            let start = Instant::now();
+            while !call.is_finished() {
+                if start.elapsed() > PATIENCE {
+                    machine.release_compiles();
+                    panic!("{what} waits for a compile");
+                }
+                std::thread::yield_now();
+            }
+            call.join().unwrap()
+        })
+    }
+
     /// Living objects of a class of the machine.
     pub fn live(&self, class: &str) -> isize {
         self.machine.counts().live.iter().filter(|(name, _)| name.contains(class)).map(|(_, count)| count).sum()
