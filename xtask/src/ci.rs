@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use crate::sanitize::Sanitizer;
-use crate::{Result, apple, check, fuzz, instructions, model, pages, sanitize, sim, test};
+use crate::{Result, apple, check, fuzz, instructions, model, pages, sanitize, sim, soak, test};
 
 /// How long the whole may take on two cores: half an hour, past which people stop waiting for an answer, less what `.ci/run`
 /// takes to install tools before it.
@@ -56,7 +56,7 @@ fn steps() -> [Step; 11] {
         step("apple", apple::missing(), apple::run),
         step("model", None, || model::run(&[])),
         step("sim", None, sim::ci),
-        step("soak", None, sim::ci_soak),
+        step("soak", None, soak::ci),
         step("instructions", instructions::missing(), instructions::run),
         step("address", sanitize::missing(), || sanitize::ci(Sanitizer::Address)),
         step("thread", sanitize::missing(), || sanitize::ci(Sanitizer::Thread)),

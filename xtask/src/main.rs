@@ -23,6 +23,7 @@ mod promises;
 mod sanitize;
 mod shell;
 mod sim;
+mod soak;
 mod sources;
 mod test;
 mod tidy;
@@ -131,6 +132,9 @@ enum Task {
         /// For how long.
         #[arg(long, default_value_t = 10.0)]
         minutes: f64,
+        /// On which devices.
+        #[arg(long, value_enum, default_value = "core")]
+        on: soak::On,
     },
     /// What the compiler does not look at: sizes, tags, banned calls, links, and which crate depends on which.
     Tidy,
@@ -160,7 +164,7 @@ fn main() -> ExitCode {
         Task::Pages => pages::run(),
         Task::MetalProtocols => metal_protocols::run(),
         Task::Sim(asked) => sim::run(&asked),
-        Task::Soak { minutes } => sim::soak(minutes),
+        Task::Soak { minutes, on } => soak::run(on, minutes),
         Task::Tidy => tidy::run(),
         Task::Unsafe { check } => unsafes::run(check),
         Task::Ci { skip } => ci::run(&skip),

@@ -1,10 +1,9 @@
-//! The simulation of the core and the soak: programs of several threads drawn from seeds, and a mixed load that must leave
-//! nothing behind. docs/proof.md says what both look at.
+//! The simulation of the core: programs of several threads drawn from seeds. docs/proof.md says what it looks at.
 
 use crate::Result;
 use crate::shell::{cargo, run as step, target_of};
 
-/// Minutes of each in `ci`.
+/// Minutes of it in `ci`.
 const CI_MINUTES: f64 = 1.0;
 
 /// How many seeds of the simulation `ci` runs at most, whatever the machine: a change fails by what it breaks, and not by how far
@@ -69,15 +68,4 @@ pub fn run(asked: &Simulation) -> Result {
 /// The share of it that continuous integration runs.
 pub fn ci() -> Result {
     run(&Simulation { seed: Some(1), minutes: Some(CI_MINUTES), seeds: Some(CI_SEEDS), ..Simulation::default() })
-}
-
-/// Runs the soak.
-pub fn soak(minutes: f64) -> Result {
-    let minutes = minutes.to_string();
-    step(cargo().args(["test", "--release", "--package", "rig-gpu", "--test", "soak", "--", "--minutes", &minutes]))
-}
-
-/// The share of it that continuous integration runs.
-pub fn ci_soak() -> Result {
-    soak(CI_MINUTES)
 }

@@ -2,6 +2,7 @@
 //!
 //! * [`model`]: a driver that a test decides everything of, and that checks its caller.
 //! * [`suite`]: what any driver must do, run from its own tests by [`conformance!`].
+//! * [`soak`]: mixed load on any driver's devices, with memory that stays flat and handles that all come back.
 //! * [`allocations`]: an allocator that counts, for tests that a submit allocates nothing.
 //! * [`c`]: headers and C code in tests, with the compilers that the machine has.
 //! * [`NullOpener`]: a driver that does nothing, to measure rig with and to begin a new driver from.
@@ -11,6 +12,9 @@ pub mod c;
 pub mod model;
 mod null;
 mod primitive;
+#[cfg(not(rig_shuttle))]
+#[expect(clippy::unwrap_used, reason = "an episode is a test: what it cannot do is its failure")]
+pub mod soak;
 #[cfg(not(rig_shuttle))]
 #[expect(clippy::unwrap_used, reason = "a case is a test: what it cannot do is its failure")]
 pub mod suite;

@@ -31,7 +31,7 @@ pub mod direct;
 pub mod failure;
 mod fixtures;
 pub mod growth;
-mod kit;
+pub(crate) mod kit;
 pub mod launches;
 pub mod memory;
 pub mod order;

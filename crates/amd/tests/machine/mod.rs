@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rig::{Device, write};
 use rig_amd::{GpuOpener, System};
-use rig_amd_model::{Group, Machine};
+use rig_amd_model::{Counts, Group, Machine};
 use rig_conformance::suite::Fixtures;
 
 /// The suite's kernels.
@@ -53,6 +53,11 @@ impl Machines {
         let machine = builder.build();
         let system = rig_amd::on(&machine);
         Machines { machine, system, faults: AtomicBool::new(false) }
+    }
+
+    /// What is alive on the machine.
+    pub fn counts(&self) -> Counts {
+        self.machine.counts()
     }
 }
 
