@@ -36,9 +36,9 @@ impl Core {
 
     /// Loses the device alone, for a reason of the program's. Its driver has not faulted, and its stop is told of no fault (E20).
     pub(crate) fn lose_unfaulted(&self, why: &str) {
-        if self.lose_alone(&why.into(), false) {
-            propagate();
-        }
+        self.lose_alone(&why.into(), false);
+        // Also where another loss was first: it may not have come so far, and what waited is Lost once this returns.
+        propagate();
     }
 
     /// Loses what else the fault reaches, and fails what depends on what was lost.

@@ -1,7 +1,12 @@
 //! Losing devices: once, with one reason, and with everything that waited for them.
 
+use std::future::IntoFuture;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
+use rig::{Device, Point};
 use rig_conformance::model::{Call, Model, Options, Pace};
 use rig_edge::WaitFacts;
 
@@ -223,6 +228,42 @@ fn a_chain_over_three_devices_ends_with_lost_at_once_and_stays_lost() {
     }
     beside.wait().unwrap();
     assert_eq!(values(&z2).unwrap(), counted(5));
+    model.assert_clean();
+}
+
+/// Loses a device anew while its first loss is under way, and looks at once at what waited for it.
+struct Again {
+    device: Device,
+    waits: Point,
+    found: Mutex<Vec<rig::Result<bool>>>,
+}
+
+impl Wake for Again {
+    fn wake(self: Arc<Again>) {
+        self.device.lose("and again");
+        self.found.lock().unwrap().push(self.waits.reached());
+    }
+}
+
+/// Promises C20, C24, C32.
+#[test]
+fn a_loss_that_comes_second_returns_once_what_waited_for_the_first_is_lost() {
+    let (model, [mut a, mut b, _]) = chain("AGAIN");
+    let (x, y) = (a.buffer(), b.buffer());
+    let first = a.iota(&x, 1).unwrap();
+    b.iota.after(&[first]);
+    let waits = b.iota(&y, 2).unwrap();
+    let again = Arc::new(Again { device: a.device.clone(), waits, found: Mutex::default() });
+    let mut future = pin!(first.into_future());
+    assert!(future.as_mut().poll(&mut Context::from_waker(&Waker::from(again.clone()))).is_pending());
+    a.device.lose("it is wrong");
+    assert_eq!(lost(first.reached()), "it is wrong");
+    // Whoever wakes it has done so, or does so now.
+    while again.found.lock().unwrap().is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(lost(again.found.lock().unwrap().pop().unwrap()), "it is wrong");
+    a.device.close();
     model.assert_clean();
 }
 
