@@ -1,4 +1,4 @@
-//! Losses in the middle of a submit: another thread closes the device whose point the submit follows, after the submit's checks
+//! Losses in the middle of a submit: another thread closes or loses the device whose point the submit follows, after the submit's checks
 //! and before its last look; and work that follows nothing, which no loss of another device may touch.
 
 use std::sync::Arc;
@@ -45,11 +45,14 @@ impl Player {
         let meeting = Arc::new(Meeting::default());
         set(&meeting.waits);
         self.wait_in_room(&dev, &meeting);
-        self.cause(&other, "it was closed");
+        let loses = self.world.extras.gives_up && n.one_in(2);
+        if !loses {
+            self.cause(&other, "it was closed");
+        }
         // Either the room ends with the loss, or as it begins, so that the loss goes on beside what follows.
         let first = n.one_in(2);
         let closer = {
-            let meeting = Arc::clone(&meeting);
+            let (meeting, player, other) = (Arc::clone(&meeting), self.beyond(), Arc::clone(&other));
             thread::spawn(move || {
                 while !is(&meeting.inside) && !is(&meeting.over) {
                     thread::yield_now();
@@ -57,7 +60,9 @@ impl Player {
                 if first {
                     set(&meeting.lost);
                 }
-                if is(&meeting.inside) {
+                if is(&meeting.inside) && loses {
+                    player.lose_now(&other);
+                } else if is(&meeting.inside) {
                     device.close();
                 }
                 set(&meeting.lost);
@@ -90,7 +95,7 @@ impl Player {
 
     /// Submits work that follows nothing and touches no memory: only the loss of its own device may lose it.
     pub fn probe(&self, dev: &Dev) {
-        if !self.world.extras.beside {
+        if !self.world.extras.beside && !self.world.extras.gives_up {
             return;
         }
         let Some(device) = dev.device().filter(|device| device.lost().is_none()) else { return };

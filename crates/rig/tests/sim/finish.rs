@@ -153,7 +153,7 @@ impl World {
         for handle in &handles {
             player.read_all(handle);
         }
-        if self.extras.beside {
+        if self.extras.beside || self.extras.gives_up {
             let devices = lock(&self.devices).clone();
             devices.iter().for_each(|dev| player.probe(dev));
         }

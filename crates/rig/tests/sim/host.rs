@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::log::{Outcome, Part};
 use crate::player::{Numbers, Player, pattern, put, uses};
 use crate::primitive::pause;
+use crate::world::Handle;
 
 impl Player {
     pub fn write_slice(&mut self, n: &mut Numbers<'_>) -> Option<Outcome> {
@@ -25,7 +26,7 @@ impl Player {
     }
 
     /// Reads what a handle reaches, for the checkers.
-    pub fn read_all(&self, handle: &crate::world::Handle) -> Outcome {
+    pub fn read_all(&self, handle: &Handle) -> Outcome {
         let mut bytes = vec![0; handle.len()];
         let what = format!("copy_to_slice of {} (d{})", handle.place, handle.dev.number);
         let op = self.begin(what.clone(), &[&handle.dev], vec![uses(handle, false, false)]);
@@ -68,6 +69,11 @@ impl Player {
     }
 
     pub fn write(&mut self, n: &mut Numbers<'_>) -> Option<Outcome> {
+        self.write_and(n, |_, _| {})
+    }
+
+    /// A write whose closure does something else too.
+    pub fn write_and(&mut self, n: &mut Numbers<'_>, does: impl FnOnce(&Player, &Handle)) -> Option<Outcome> {
         let handle = self.world.some(None, n.next())?;
         let what = format!("write of {} (d{})", handle.place, handle.dev.number);
         let op = self.begin(what.clone(), &[&handle.dev], vec![uses(&handle, true, false)]);
@@ -85,6 +91,7 @@ impl Player {
             }
             bytes[..if half { before.len() / 2 } else { before.len() }]
                 .copy_from_slice(&after[..if half { before.len() / 2 } else { before.len() }]);
+            does(self, &handle);
             pause();
             if *black_box(&mut *bytes) != *after {
                 log.broken("C30", &format!("{what}: something wrote while the closure ran"));
@@ -191,7 +198,7 @@ impl Player {
         Some(self.copy_to(&from, &to))
     }
 
-    fn copy_to(&self, from: &crate::world::Handle, to: &crate::world::Handle) -> Outcome {
+    fn copy_to(&self, from: &Handle, to: &Handle) -> Outcome {
         let what = format!("copy_to of {} (d{}) to {} (d{})", from.place, from.dev.number, to.place, to.dev.number);
         let apart = from.place.allocation != to.place.allocation;
         let op = self.begin(what.clone(), &[&from.dev, &to.dev], vec![uses(from, false, false), uses(to, true, apart)]);

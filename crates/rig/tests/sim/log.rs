@@ -214,6 +214,8 @@ pub struct DeviceLife {
     pub of: (usize, usize),
     /// Why it may be lost.
     pub causes: Vec<String>,
+    /// Why the program loses it: nobody else is lost for that, whatever faults reach.
+    pub gave_up: Vec<String>,
     /// Why it is.
     pub lost: Option<String>,
     /// Whether the program gave its handle away, and so does not see a loss.
@@ -394,6 +396,8 @@ impl Log {
         let all = inner.reach_all;
         let named = |life: &&DeviceLife| all || life.name == device;
         let known = inner.devices.iter().filter(named).any(|life| life.causes.iter().any(|cause| why == cause));
+        let own = |life: &DeviceLife| life.name == device && life.gave_up.iter().any(|cause| why == cause);
+        let known = known || inner.devices.iter().any(own);
         // A fault of a whole driver is none of the hang bound's, which loses the one device.
         let hangs = |life: &DeviceLife| life.name == device && life.hung && life.moved + BOUND <= passed();
         let known = known || hung_for(why).is_some_and(|ms| ms >= BOUND.as_millis()) && inner.devices.iter().any(hangs);

@@ -73,9 +73,25 @@ fn must_not(inner: &Inner, index: usize, lost: &[bool]) -> Result<(), Broken> {
 
 /// Lost where a value was followed that is.
 fn must(inner: &Inner, index: usize) -> Result<(), Broken> {
+    must_after(inner, index, |key| matches!(answer(inner, key), Some(Outcome::Lost { .. })))
+}
+
+/// What a loss for `why` failed is Lost once that loss has returned, and so is what follows it: none of the points that were
+/// `open` after that may be of such work.
+pub fn at_once(inner: &Inner, why: &str, open: &[Key]) -> Result<(), Broken> {
+    let failed = |key: &Key| matches!(answer(inner, key), Some(Outcome::Lost { why: of, .. }) if of == why);
+    for (index, op) in inner.ops.iter().enumerate() {
+        if matches!(op.outcome, Outcome::Point(key) if open.contains(&key)) {
+            must_after(inner, index, failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn must_after(inner: &Inner, index: usize, is_failed: impl Fn(&Key) -> bool) -> Result<(), Broken> {
     let op = &inner.ops[index];
     for key in &op.after {
-        if matches!(answer(inner, key), Some(Outcome::Lost { .. })) {
+        if is_failed(key) {
             let how =
                 format!("{} came to {}, and follows point {}:{}, which is Lost", op.what, op.outcome, key.0, key.1);
             return Err(("C32", how));
@@ -88,7 +104,7 @@ fn must(inner: &Inner, index: usize) -> Result<(), Broken> {
         });
         let writes: Vec<&Op> = writes.map(|(_, with)| with).filter(|with| with.call < op.ret).collect();
         let failed = writes.iter().filter(|with| with.ret < op.call).filter(|with| match &with.outcome {
-            Outcome::Point(key) => matches!(answer(inner, key), Some(Outcome::Lost { .. })),
+            Outcome::Point(key) => is_failed(key),
             _ => false,
         });
         for failed in failed {

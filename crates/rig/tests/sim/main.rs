@@ -25,7 +25,8 @@
 //!
 //! Some seeds draw more beside ([`plan::Extras`]), by numbers of their own, so that the others are the plans that they would be
 //! without: [`functions`], PCI functions that read and write memory on their own; [`hang`], devices that stop answering, slow
-//! work, and time that passes; [`beside`], losses in the middle of a submit that follows what is lost.
+//! work, and time that passes; [`beside`], losses in the middle of a submit that follows what is lost; [`lose`], losses for a
+//! reason of the program's own, in some seeds the only ones.
 //!
 //! Not drawn: buffers beyond what a replay can hold; hangs of a device whose submits may block, which would block there for
 //! ever; and, over real threads, hangs at all, whose bound would be of real time.
@@ -42,6 +43,7 @@ mod functions;
 mod hang;
 mod host;
 mod log;
+mod lose;
 mod losses;
 mod plan;
 mod player;

@@ -47,6 +47,8 @@ pub enum Group {
     Slow,
     /// Losses in a submit that follows what is lost.
     Beside,
+    /// Losses for a reason of the program's own.
+    Lose,
 }
 
 kinds! {
@@ -101,6 +103,10 @@ kinds! {
     Hang "device that stops answering" 3 Hang,
     Slow "work that is slow" 6 Slow,
     Beside "loss in a submit that follows" 6 Beside,
+    Lose "lose" 4 Lose,
+    LoseInClosure "lose in a closure" 1 Lose,
+    LoseInWaker "lose in a waker" 2 Lose,
+    LoseInDrop "lose in a drop" 2 Lose,
 }
 
 /// What a seed draws beside all else, each decided by numbers of its own: a seed without any is the plan that it would be if
@@ -113,13 +119,15 @@ pub struct Extras {
     pub hangs: bool,
     /// Losses while a submit that follows what is lost stands before its last look.
     pub beside: bool,
+    /// Losses for a reason of the program's own: beside others, or alone.
+    pub gives_up: bool,
 }
 
 impl Extras {
     fn draw(random: &mut Random, loses: bool) -> Extras {
         // A bound is of time, which only the clock of a schedule that replays can let pass.
         let (functions, hangs) = (random.one_in(4), random.one_in(8) && cfg!(rig_shuttle));
-        Extras { functions, hangs, beside: random.one_in(3) && loses }
+        Extras { functions, hangs, beside: random.one_in(3) && loses, gives_up: false }
     }
 }
 
@@ -176,6 +184,8 @@ pub struct Plan {
     pub threads: Vec<Vec<Step>>,
     /// Whether devices may be lost.
     pub loses: bool,
+    /// Whether they may be for a fault.
+    pub faults: bool,
     /// Whether scripted shortages are drawn.
     pub short: bool,
     /// Whether work that is stepped runs only once all threads wait: then much of it is in flight.
@@ -194,18 +204,24 @@ pub struct Without {
 impl Plan {
     pub fn new(seed: u64, without: &Without) -> Plan {
         let mut random = Random::new(seed);
-        let loses = random.below(5) < 2;
+        let faults = random.below(5) < 2;
         let short = random.one_in(3);
         // Where devices are lost, mostly what follows other devices' work and shares their memory.
-        let chains = loses && random.one_in(2);
+        let mut chains = faults && random.one_in(2);
         let lean = random.of(&[Group::Work, Group::Work, Group::Memory, Group::Share, Group::Host, Group::Wait]);
         let lazy = random.one_in(2);
-        let reach = if loses && random.one_in(4) { Reach::Driver } else { Reach::Device };
+        let reach = if faults && random.one_in(4) { Reach::Driver } else { Reach::Device };
         let models = 1 + random.below(2);
         let mut models: Vec<ModelPlan> = (0..models).map(|_| draw_model(&mut random, reach, short)).collect();
         let mut apart = Random::new(seed.rotate_left(32) ^ 0xE34);
-        let extras = Extras::draw(&mut apart, loses);
+        let mut extras = Extras::draw(&mut apart, faults);
         models.iter_mut().for_each(|model| draw_extras(&mut apart, model, extras));
+        let mut apart = Random::new(seed.rotate_left(32) ^ 0xC20);
+        extras.gives_up = apart.one_in(6);
+        let alone = extras.gives_up && !faults;
+        chains |= alone && apart.one_in(2);
+        let widely = alone && apart.one_in(2);
+        models.iter_mut().filter(|_| widely).for_each(reach_all_but_for_the_program);
         let seats = 1 + random.below(4);
         let mut seats: Vec<usize> = (0..seats).map(|_| random.below(models.len())).collect();
         let threads = 1 + random.below(4);
@@ -215,7 +231,7 @@ impl Plan {
             let steps = 1 + random.below(length);
             let mut step = |random: &mut Random| {
                 number += 1;
-                let kind = draw_kind(random, (lean, chains), loses, short, extras);
+                let kind = draw_kind(random, (lean, chains), faults, short, extras);
                 let numbers = std::array::from_fn(|_| random.next() as u32);
                 Step { number: number - 1, kind, numbers }
             };
@@ -231,7 +247,7 @@ impl Plan {
             !without.threads.contains(&(index - 1))
         });
         seats.truncate(seats.len().saturating_sub(without.seats).max(1));
-        Plan { models, seats, threads, loses, short, lazy, extras }
+        Plan { models, seats, threads, loses: faults || extras.gives_up, faults, short, lazy, extras }
     }
 
     pub fn steps(&self) -> usize {
@@ -239,12 +255,14 @@ impl Plan {
     }
 }
 
-fn draw_kind(random: &mut Random, (lean, chains): (Group, bool), loses: bool, short: bool, extras: Extras) -> Kind {
+fn draw_kind(random: &mut Random, (lean, chains): (Group, bool), faults: bool, short: bool, extras: Extras) -> Kind {
     let weight = |kind: Kind, weight: usize, group: Group| match (kind, group) {
-        (_, Group::Loss) if !loses => 0,
+        (_, Group::Lose) if !extras.gives_up => 0,
+        (Kind::Reopen, _) if extras.gives_up => weight,
+        (_, Group::Loss) if !faults => 0,
         (_, Group::Short) if !short => 0,
         (_, Group::Function) if !extras.functions => 0,
-        (_, Group::Hang) if !extras.hangs || !loses => 0,
+        (_, Group::Hang) if !extras.hangs || !faults => 0,
         (_, Group::Slow) if !extras.hangs => 0,
         (_, Group::Beside) if !extras.beside => 0,
         (Kind::LaunchTwo, _) if chains => 8 * weight,
@@ -383,6 +401,12 @@ fn draw_extras(random: &mut Random, model: &mut ModelPlan, extras: Extras) {
         model.what.push_str(&format!(", a hang bound of {BOUND:?}"));
     }
     model.options = options;
+}
+
+/// A driver's faults reach all its devices, and none comes: what the program itself loses is lost alone.
+fn reach_all_but_for_the_program(model: &mut ModelPlan) {
+    model.options = model.options.clone().reach(Reach::Driver);
+    model.what.push_str(", faults would reach all");
 }
 
 fn draw_waits(random: &mut Random) -> (WaitFacts, Completion) {

@@ -117,6 +117,10 @@ impl Player {
             Kind::Hang => self.hang(n),
             Kind::Slow => self.slow(n),
             Kind::Beside => self.beside(n),
+            Kind::Lose => self.lose(n),
+            Kind::LoseInClosure => self.lose_in_closure(n),
+            Kind::LoseInWaker => self.lose_in_waker(n),
+            Kind::LoseInDrop => self.lose_in_drop(n),
         };
         if let Some(outcome) = outcome {
             self.world.log.count(kind.name(), &outcome);

@@ -146,7 +146,7 @@ impl Player {
         match what {
             0 => dev.control.grow_next(1 + n.below(2) as u32),
             1 => dev.control.commit_now(),
-            2 if self.world.loses => {
+            2 if self.world.faults => {
                 self.cause(&dev, "its driver answered Later with nothing in flight");
                 dev.control.later_next(1);
             }

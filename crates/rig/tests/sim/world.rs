@@ -200,6 +200,8 @@ pub struct World {
     opening: Mutex<()>,
     /// Whether devices may be lost.
     pub loses: bool,
+    /// Whether they may be for a fault.
+    pub faults: bool,
     pub short: bool,
     pub lazy: bool,
     pub extras: Extras,
@@ -236,6 +238,7 @@ impl World {
             points: Mutex::new(Vec::new()),
             opening: Mutex::new(()),
             loses: plan.loses,
+            faults: plan.faults,
             short: plan.short,
             lazy: plan.lazy,
             extras: plan.extras,
