@@ -12,8 +12,8 @@
 //!    future that enlists after that sees no thread, and starts one.
 //! 3. A future that is dropped takes its wakers back, so what is cancelled leaves nothing behind.
 //! 4. Wakers run with no lock held and never inside a fill: they are the caller's code.
-//! 5. A value that waits on a queue for other devices is also enlisted with those, and they with theirs, so that their
-//!    faults are found: only a device's own driver tells of them.
+//! 5. A value that waits on a queue for other devices' values that are pending is also enlisted with those, and they with theirs,
+//!    so that their faults are found: only a device's own driver tells of them.
 //! 6. A wait that ends with Refused, behind a lost device that nobody closes, ends for all of its device's futures at once: each
 //!    is woken, and its poll finds the same.
 
@@ -173,7 +173,9 @@ fn enlist(stamp: Stamp, waker: &Waker, seats: &mut Vec<Seat>) -> bool {
     while let Some(stamp) = next
         && let Some(core) = timelines().device(stamp.slot)
     {
-        let producer = core.waits_for(stamp.value);
+        // One that has failed is settled, and would wake at once, and again and again: its own device has nothing more to tell.
+        let pending = |producer: &Stamp| matches!(timelines().state(*producer), State::Pending);
+        let producer = core.waits_for(stamp.value).filter(pending);
         let (seat, seat_served) = Seat::take(core, stamp.value, waker);
         seats.push(seat);
         served &= seat_served;

@@ -52,10 +52,11 @@ impl Core {
         let mut on = self.waits_for(self.shown() + 1)?;
         loop {
             let core = timelines().device(on.slot)?;
-            if core.gate.is_closing() {
-                return None;
-            }
             if let Some(reason) = &*core.reason.lock() {
+                // Under the lock, with which a close writes its reason and closes.
+                if core.gate.is_closing() {
+                    return None;
+                }
                 let (lost, why, since) = (Arc::clone(&core.name), Arc::clone(&reason.lost.why), reason.since);
                 return Some(HeldUp { device: Arc::clone(&self.name), lost, why, since });
             }

@@ -1,6 +1,9 @@
 //! What stands behind work that waits, on a queue, for a lost device which nobody closes: whoever waits for it is told so, and
 //! goes on once the device is closed.
 
+use std::future::{Future, IntoFuture, poll_fn};
+use std::pin::Pin;
+
 use futures::executor::block_on;
 use rig::{Error, Point};
 use rig_conformance::model::{Model, Options};
@@ -97,6 +100,28 @@ fn a_submit_without_room_behind_such_work_is_refused_and_says_what_to_close() {
 #[test]
 fn a_submit_without_room_behind_such_work_of_a_driver_that_blocks_is_refused_too() {
     submit_without_room("BLOCKS", Options::default().may_block());
+}
+
+/// Promises C15, C32.
+#[test]
+fn an_await_behind_a_failed_value_is_not_polled_again_and_again() {
+    let model = Model::with("POLLS", Options::default().waits(WAITS));
+    let (mut a, mut b) = (Bench::of(&model), Bench::of(&model));
+    let z = b.buffer();
+    let [_, second] = behind(&mut a, &mut b);
+    let beside = b.iota(&z, 5).unwrap();
+    lost(second.wait());
+    let (mut polls, mut future) = (0, beside.into_future());
+    let counted = poll_fn(|context| {
+        polls += 1;
+        Pin::new(&mut future).poll(context)
+    });
+    refused(block_on(counted), &a);
+    assert!(polls <= 3, "{polls} polls");
+    a.device.close();
+    model.complete_all();
+    beside.wait().unwrap();
+    model.assert_clean();
 }
 
 /// Promises C20, C32.
