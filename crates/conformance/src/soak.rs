@@ -5,10 +5,10 @@
 //! # #[cfg(not(rig_shuttle))] {
 //! use std::time::Duration;
 //!
-//! use rig_conformance::model::{Model, Options, image};
+//! use rig_conformance::model::{Model, Options, Pace, image};
 //! use rig_conformance::soak::{Count, Kernels, Soak};
 //!
-//! let model = Model::with("MODEL", Options::default().depth(16));
+//! let model = Model::with("MODEL", Options::default().pace(Pace::Slept));
 //! let kernels = Kernels {
 //!     image: image(&["add params=24", "scale params=16", "iota", "spin"]),
 //!     groups: [16, 1, 1],
@@ -49,7 +49,9 @@
 //! Five times, at the end of each fifth, the load comes to a *rest*: every thread has ended its episode, so that no device of its own
 //! is open, and what the shared devices keep for later is taken back ([`Device::reclaim`], and a budget of nothing for a moment). There
 //! the bytes that buffers and code take on each shared device, and whatever the driver counts ([`Soak::counts`]), must be what they
-//! were at the first rest. What ends late, on threads of its own, has ten seconds for it.
+//! were at the first rest. What ends late, on threads of its own, has ten seconds for it ([`Soak::settles`]).
+//!
+//! Where no episode ends for two minutes, one waits for what never comes. Its thread cannot be ended, so the process is.
 //!
 //! At the end, with every device closed, files, threads and the driver's counts must be what they were before the first was opened.
 //!
@@ -94,6 +96,10 @@ pub const MARGIN_BYTES: u64 = THREADS * (SHORT_BUDGET + (2 << 20));
 /// How many devices of their own the threads have at a time, at most: two each, of which one has ended, and one before them that is
 /// still closing. By so many, times what one of them takes ([`Soak::handles`]), open files and threads may be more than in the warm-up.
 pub const OWN_DEVICES: u64 = THREADS * 3;
+
+/// TIMEOUT: how long what ends by itself has for it: a reaper looks every 20 ms, and a busy machine may let a thread wait for
+/// seconds. What is left after that is left for good.
+const SETTLES: Duration = Duration::from_secs(10);
 
 /// What a thread of the load does at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -213,13 +219,14 @@ pub struct Soak<'s> {
     counts: Box<dyn Fn() -> Vec<Count> + 's>,
     once: Option<&'s str>,
     handles: u64,
+    settles: Duration,
 }
 
 impl<'s> Soak<'s> {
     /// A soak whose threads, numbered from 0, open devices of their own by what `own` gives each.
     pub fn new<O: Own + 's>(name: &'s str, own: impl Fn(u64) -> O + Sync + 's) -> Soak<'s> {
         let own: OwnOf<'s> = Box::new(move |thread| Box::new(own(thread)));
-        Soak { name, shared: Vec::new(), own, counts: Box::new(Vec::new), once: None, handles: 1 }
+        Soak { name, shared: Vec::new(), own, counts: Box::new(Vec::new), once: None, handles: 1, settles: SETTLES }
     }
 
     /// Adds a device that all threads share. It is opened twice where [`once_before`](Soak::once_before) was asked for.
@@ -252,6 +259,14 @@ impl<'s> Soak<'s> {
         self
     }
 
+    /// How long what ends by itself has for it, at rests and at the end: ten seconds unless this says otherwise. Only a soak that
+    /// fails takes so long.
+    #[must_use]
+    pub fn settles(mut self, time: Duration) -> Soak<'s> {
+        self.settles = time;
+        self
+    }
+
     /// Runs it for so long, and prints what ran and what was seen.
     ///
     /// # Errors
@@ -269,7 +284,8 @@ impl<'s> Soak<'s> {
             common.kinds.iter().for_each(|&kind| load.episode(kind));
         }
         let looks = || (Takes::now(), (self.counts)());
-        let before = watch::settled(looks, |one, two| one.0.same_handles(two.0) && one.1 == two.1);
+        let same = |one: &(Takes, Vec<Count>), two: &(Takes, Vec<Count>)| one.0.same_handles(two.0) && one.1 == two.1;
+        let before = watch::settled(self.settles, looks, same);
         let common = self.open()?;
         let looked = self.load(&common, time);
         let tally = Tally::of(&common);
@@ -277,7 +293,7 @@ impl<'s> Soak<'s> {
         let due = |(takes, counts): &(Takes, Vec<Count>)| {
             takes.files <= before.0.files && takes.threads <= before.0.threads && more(&before.1, counts).is_none()
         };
-        let after = watch::until(looks, due);
+        let after = watch::until(self.settles, looks, due);
         Report { name: self.name, time, handles: OWN_DEVICES * self.handles, tally, before, looked, after }.judge()
     }
 
@@ -293,6 +309,7 @@ impl<'s> Soak<'s> {
     /// Runs the threads, and looks.
     fn load(&self, common: &Common, time: Duration) -> watch::Looked {
         std::thread::scope(|scope| {
+            let guard = scope.spawn(|| watch::guard(self.name, common)).thread().clone();
             for thread in 0..THREADS {
                 let own = &self.own;
                 scope.spawn(move || {
@@ -305,7 +322,9 @@ impl<'s> Soak<'s> {
                     }
                 });
             }
-            watch::watch(common, time, &*self.counts)
+            let looked = watch::watch(common, time, self.settles, &*self.counts);
+            guard.unpark();
+            looked
         })
     }
 }

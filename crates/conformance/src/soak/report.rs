@@ -153,3 +153,31 @@ impl fmt::Display for Report<'_> {
         write!(f, "memory that leaked would have shown from {} bytes an episode on", MARGIN_BYTES.div_ceil(episodes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_never_ran_fails_the_soak_and_is_named() {
+        let report = |borrows: u64| {
+            let ended = vec![(Kind::Words, 7), (Kind::Borrows, borrows)];
+            let tally =
+                Tally { devices: Vec::new(), ended, left_out: Vec::new(), copies: Vec::new(), timed: Vec::new() };
+            let (warm, most, first, last) = (Takes::default(), Takes::default(), (0, Vec::new()), (0, Vec::new()));
+            let looked = Looked { warm, most, first, last, warm_episodes: 1 };
+            let (before, after) = ((Takes::default(), Vec::new()), (Takes::default(), Vec::new()));
+            Report { name: "a test", time: Duration::ZERO, handles: 0, tally, before, looked, after }
+        };
+        assert_eq!(report(1).judge(), Ok(()));
+        assert_eq!(report(0).judge(), Err("borrows: none ran".to_owned()));
+    }
+
+    #[test]
+    fn a_count_may_grow_by_its_margin_and_what_is_new_counts_from_none() {
+        let before = [Count::within("bytes", 100, 8), Count::exact("queues", 2)];
+        assert_eq!(more(&before, &[Count::within("bytes", 108, 8), Count::exact("queues", 1)]), None);
+        let grown = [Count::within("bytes", 109, 8), Count::exact("events", 1), Count::exact("queues", 2)];
+        assert_eq!(more(&before, &grown).as_deref(), Some("bytes: 109, and 100 before; events: 1, and 0 before"));
+    }
+}

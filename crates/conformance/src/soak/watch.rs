@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use super::report::{Count, more};
 use super::takes::Takes;
-use super::{Common, THREADS};
+use super::{Common, Kind, THREADS};
 
 /// How often the process is looked at. TIMEOUT: often enough to see the worst, and rare enough to cost nothing.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// TIMEOUT: how long what ends by itself has for it: a reaper looks every 20 ms, and a busy machine may let a thread wait for
-/// seconds. What is left after that is left for good.
-const SETTLES: Duration = Duration::from_secs(10);
-
 /// TIMEOUT: between two looks at what ends by itself within tens of milliseconds.
 const NEXT_LOOK: Duration = Duration::from_millis(10);
+
+/// TIMEOUT: how long no episode may end. One takes milliseconds, or seconds on a machine that does much else, and a rest that fails
+/// takes ten.
+const STANDS: Duration = Duration::from_mins(2);
 
 /// How many looks in a row find the same where nothing moves any more: so many that a reaper has come by in between.
 const STILL: usize = 10;
@@ -39,7 +39,7 @@ pub(super) struct Looked {
 }
 
 /// Looks until the time is up, or a thread of the load has ended by a panic, and ends the load.
-pub(super) fn watch(common: &Common, time: Duration, counts: &dyn Fn() -> Vec<Count>) -> Looked {
+pub(super) fn watch(common: &Common, time: Duration, settles: Duration, counts: &dyn Fn() -> Vec<Count>) -> Looked {
     let (began, look) = (Instant::now(), LOOK.min(time / 20));
     let mut warm = Takes::default();
     while began.elapsed() < time / RESTS || common.rounds.load(Ordering::Relaxed) < THREADS {
@@ -50,26 +50,49 @@ pub(super) fn watch(common: &Common, time: Duration, counts: &dyn Fn() -> Vec<Co
         std::thread::sleep(look);
         warm = warm.most(Takes::now());
     }
-    let counted = || settled(|| at_rest(common, counts), |one, two| one == two);
+    let counted = || settled(settles, || at_rest(common, counts), |one, two| one == two);
     let first = rest(common, counted);
     let warm_episodes = common.ended.iter().map(|count| count.load(Ordering::Relaxed)).sum();
     let (mut last, mut most) = (first.clone(), first.0);
     let warm_over = began.elapsed();
     for number in 1..RESTS {
-        // The rest of the time in equal shares, also where the first round took longer than its own.
-        let end = warm_over + time.saturating_sub(warm_over) * number / (RESTS - 1);
+        // Four more fifths, also where the first round took longer than its own.
+        let end = warm_over + time * number / RESTS;
         while began.elapsed() < end && !common.over.load(Ordering::Relaxed) {
             // TIMEOUT: see `LOOK`.
             std::thread::sleep(look);
             most = most.most(Takes::now());
         }
-        last = rest(common, || until(|| at_rest(common, counts), |counts| more(&first.1, counts).is_none()));
+        last = rest(common, || until(settles, || at_rest(common, counts), |counts| more(&first.1, counts).is_none()));
+        most = most.most(last.0);
         if more(&first.1, &last.1).is_some() {
             break;
         }
     }
     common.over.store(true, Ordering::Relaxed);
     Looked { warm, most, first: (first.0.bytes, first.1), last: (last.0.bytes, last.1), warm_episodes }
+}
+
+/// Ends the process where no episode ends any more, until the load is over and its threads with it.
+pub(super) fn guard(name: &str, common: &Common) {
+    let ended = || common.ended.each_ref().map(|count| count.load(Ordering::Relaxed));
+    let (mut moved, mut seen) = (Instant::now(), ended());
+    while !common.over.load(Ordering::Relaxed) {
+        // TIMEOUT: between two looks; who ends the load wakes it.
+        std::thread::park_timeout(Duration::from_secs(1));
+        let now = ended();
+        if now != seen {
+            (moved, seen) = (Instant::now(), now);
+        }
+        if moved.elapsed() > STANDS {
+            println!(
+                "soak of {name}: no episode has ended for {} s: {seen:?} have, of {:?}",
+                STANDS.as_secs(),
+                Kind::ALL
+            );
+            std::process::exit(1);
+        }
+    }
 }
 
 /// Looks while no episode is under way.
@@ -91,11 +114,11 @@ fn at_rest(common: &Common, counts: &dyn Fn() -> Vec<Count>) -> Vec<Count> {
     common.shared.iter().enumerate().map(held).chain(counts()).collect()
 }
 
-/// Looks until some looks in a row have found the same.
-pub(super) fn settled<T>(look: impl Fn() -> T, is_same: impl Fn(&T, &T) -> bool) -> T {
+/// Looks until some looks in a row have found the same, or the time is up.
+pub(super) fn settled<T>(time: Duration, look: impl Fn() -> T, is_same: impl Fn(&T, &T) -> bool) -> T {
     let began = Instant::now();
     let (mut found, mut same) = (look(), 0);
-    while same < STILL && began.elapsed() < SETTLES {
+    while same < STILL && began.elapsed() < time {
         // TIMEOUT: see `NEXT_LOOK`.
         std::thread::sleep(NEXT_LOOK);
         let next = look();
@@ -105,12 +128,12 @@ pub(super) fn settled<T>(look: impl Fn() -> T, is_same: impl Fn(&T, &T) -> bool)
     found
 }
 
-/// Looks until what is found is due, or nothing ends by itself any more.
-pub(super) fn until<T>(look: impl Fn() -> T, due: impl Fn(&T) -> bool) -> T {
+/// Looks until what is found is due, or the time is up.
+pub(super) fn until<T>(time: Duration, look: impl Fn() -> T, due: impl Fn(&T) -> bool) -> T {
     let began = Instant::now();
     loop {
         let found = look();
-        if due(&found) || began.elapsed() > SETTLES {
+        if due(&found) || began.elapsed() > time {
             return found;
         }
         // TIMEOUT: see `NEXT_LOOK`.
