@@ -10,7 +10,7 @@ mod wheel;
 
 use std::fs;
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytemuck::Pod;
 use rig_metal_model::address::gpu_address;
@@ -110,15 +110,22 @@ fn error(got: &[f32], want: impl Iterator<Item = f64>) -> f64 {
     got.iter().zip(want).map(|(&got, want)| (f64::from(got) - want).abs() / want.abs().max(1.0)).fold(0.0, f64::max)
 }
 
+/// Of the processor's time, which a busy machine does not stretch as it does the clock's.
 #[test]
 fn a_library_of_17_248_functions_opens_in_under_a_second() {
     let Ok(path) = wheel::library() else { return eprintln!("skipped: no library") };
-    let bytes = fs::read(path).unwrap();
-    let start = Instant::now();
-    let library = Library::open(Arc::new(bytes)).unwrap();
-    let took = start.elapsed();
+    let bytes = Arc::new(fs::read(path).unwrap());
+    let start = processor_time();
+    let library = Library::open(bytes).unwrap();
+    let took = processor_time() - start;
     assert_eq!(library.names().count(), 17_248);
     assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+/// The processor time of this thread, which does all of an opening.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[test]

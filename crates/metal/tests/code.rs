@@ -247,9 +247,9 @@ fn unload_waits_for_no_compile_and_what_it_makes_later_is_released() {
     let direct = Direct::bare();
     let image = direct.load("suite");
     mac.machine.hold_compiles();
-    direct.driver.prepare(&image, "add");
-    mac.waits_for_no_compile("an unload", || direct.unload(image));
+    mac.waits_for_no_compile("a prepare", || direct.driver.prepare(&image, "add"));
     until("the compile", || mac.machine.counts().compiling == 1);
+    mac.waits_for_no_compile("an unload", || direct.unload(image));
     mac.machine.release_compiles();
     mac.machine.settle();
     assert_eq!(mac.machine.counts().compiled, 1);

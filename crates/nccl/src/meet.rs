@@ -270,16 +270,18 @@ enum NotYet {
 }
 
 fn join(place: &Place, hello: &Hello, deadline: Instant) -> Result<Met> {
-    let mut why = String::new();
-    while Instant::now() < deadline {
-        match try_join(place, hello, deadline) {
+    loop {
+        let why = match try_join(place, hello, deadline) {
             Ok(met) => return Ok(met),
             Err(NotYet::Never(error)) => return Err(error),
-            Err(NotYet::Again(again)) => why = again,
+            Err(NotYet::Again(why)) => why,
+        };
+        // After a try at least, so that there is a reason to give.
+        if Instant::now() >= deadline {
+            return Err(met_error(format!("{} did not reach process 0 at {place} in time: {why}", hello.name())));
         }
         thread::sleep(AGAIN);
     }
-    Err(met_error(format!("{} did not reach process 0 at {place} in time: {why}", hello.name())))
 }
 
 fn try_join(place: &Place, hello: &Hello, deadline: Instant) -> std::result::Result<Met, NotYet> {
