@@ -237,6 +237,7 @@ macro_rules! __conformance_cases {
                 a_device_that_stops_answering_ends_waits_at_its_bound_and_drops_finish
                 a_process_ends_while_its_device_does_not_answer
                 the_loss_of_the_first_of_three_devices_reaches_the_last
+                a_wait_behind_a_lost_device_that_nobody_closes_names_it
                 millions_of_tiny_buffers_live_at_once
                 sizes_that_grow_by_a_hundredth_keep_the_budget_and_reach_it
                 memory_is_not_used_again_while_another_device_still_writes_it

@@ -10,7 +10,8 @@ pub use faults::{
     a_device_that_stops_answering_ends_waits_at_its_bound_and_drops_finish,
     a_fault_behind_the_programs_back_ends_the_next_read, a_fault_behind_the_programs_back_ends_the_next_submits,
     a_fault_behind_the_programs_back_ends_the_next_wait, a_process_ends_after_work_that_traps,
-    a_process_ends_while_its_device_does_not_answer, the_loss_of_the_first_of_three_devices_reaches_the_last,
+    a_process_ends_while_its_device_does_not_answer, a_wait_behind_a_lost_device_that_nobody_closes_names_it,
+    the_loss_of_the_first_of_three_devices_reaches_the_last,
 };
 pub use limits::{
     a_step_beyond_a_limit_is_invalid_before_any_work, a_zero_along_any_axis_is_invalid_and_takes_no_value,

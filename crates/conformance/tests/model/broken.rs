@@ -172,6 +172,7 @@ const NEED_NO_WORK: &[&str] = &[
     "reports::a_device_that_stops_answering_ends_waits_at_its_bound_and_drops_finish",
     "reports::a_process_ends_while_its_device_does_not_answer",
     "reports::the_loss_of_the_first_of_three_devices_reaches_the_last",
+    "reports::a_wait_behind_a_lost_device_that_nobody_closes_names_it",
     "reports::sizes_that_grow_by_a_hundredth_keep_the_budget_and_reach_it",
     "reports::memory_is_not_used_again_while_another_device_still_writes_it",
     "reports::memory_goes_back_to_the_driver_only_after_a_peers_pending_write",
