@@ -112,7 +112,7 @@ impl Report<'_> {
         let never = tally.ended.iter().find(|(_, count)| *count == 0);
         let told = [
             never.map(|(kind, _)| format!("{}: none ran", kind.name())),
-            more(&looked.first.1, &looked.last.1).map(|what| format!("more at a later rest than at the first: {what}")),
+            more(&looked.first, &looked.last).map(|what| format!("more at a later rest than at the first: {what}")),
             (most.bytes > warm.bytes + MARGIN_BYTES).then(|| format!("memory grew: {warm:?}, then {most:?}")),
             (most.files > warm.files + handles).then(|| format!("files grew: {warm:?}, then {most:?}")),
             (most.threads > warm.threads + handles).then(|| format!("threads grew: {warm:?}, then {most:?}")),
@@ -131,19 +131,14 @@ impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { name, time, tally, before, looked, after, .. } = self;
         write!(f, "soak of {name}, {} s: {tally}", time.as_secs())?;
-        let mib = |bytes: u64| bytes >> 20;
-        writeln!(
-            f,
-            "resident: {} MiB in the warm-up, {} after it; at rest {}, then {}",
-            mib(looked.warm.bytes),
-            mib(looked.most.bytes),
-            mib(looked.first.0),
-            mib(looked.last.0)
-        )?;
+        let mib = |bytes: &u64| (bytes >> 20).to_string();
+        let rests: Vec<String> = looked.rests.iter().map(mib).collect();
+        let (warm, most, rests) = (mib(&looked.warm.bytes), mib(&looked.most.bytes), rests.join(", "));
+        writeln!(f, "resident: {warm} MiB in the warm-up, {most} at most after it; at the rests {rests}")?;
         let three = |of: fn(&Takes) -> u64| format!("{}, {}, {}", of(&before.0), of(&looked.most), of(&after.0));
         let (files, threads) = (three(|takes| takes.files), three(|takes| takes.threads));
         writeln!(f, "before the first device, at most, after the last: files {files}; threads {threads}")?;
-        let counts: Vec<String> = looked.last.1.iter().map(|count| format!("{} {}", count.now, count.what)).collect();
+        let counts: Vec<String> = looked.last.iter().map(|count| format!("{} {}", count.now, count.what)).collect();
         writeln!(
             f,
             "counted at the last rest: {}",
@@ -164,8 +159,8 @@ mod tests {
             let ended = vec![(Kind::Words, 7), (Kind::Borrows, borrows)];
             let tally =
                 Tally { devices: Vec::new(), ended, left_out: Vec::new(), copies: Vec::new(), timed: Vec::new() };
-            let (warm, most, first, last) = (Takes::default(), Takes::default(), (0, Vec::new()), (0, Vec::new()));
-            let looked = Looked { warm, most, first, last, warm_episodes: 1 };
+            let (warm, most, first, last) = (Takes::default(), Takes::default(), Vec::new(), Vec::new());
+            let looked = Looked { warm, most, rests: Vec::new(), first, last, warm_episodes: 1 };
             let (before, after) = ((Takes::default(), Vec::new()), (Takes::default(), Vec::new()));
             Report { name: "a test", time: Duration::ZERO, handles: 0, tally, before, looked, after }
         };

@@ -30,10 +30,12 @@ pub(super) struct Looked {
     pub warm: Takes,
     /// The most after it.
     pub most: Takes,
-    /// What was counted at the first rest, and the bytes that were resident there.
-    pub first: (u64, Vec<Count>),
-    /// The same at the last rest, or at the first that found more.
-    pub last: (u64, Vec<Count>),
+    /// The bytes that were resident at each rest.
+    pub rests: Vec<u64>,
+    /// What was counted at the first rest.
+    pub first: Vec<Count>,
+    /// What was counted at the last rest, or at the first that found more.
+    pub last: Vec<Count>,
     /// Episodes that had ended by the first rest.
     pub warm_episodes: u64,
 }
@@ -53,7 +55,7 @@ pub(super) fn watch(common: &Common, time: Duration, settles: Duration, counts: 
     let counted = || settled(settles, || at_rest(common, counts), |one, two| one == two);
     let first = rest(common, counted);
     let warm_episodes = common.ended.iter().map(|count| count.load(Ordering::Relaxed)).sum();
-    let (mut last, mut most) = (first.clone(), first.0);
+    let (mut last, mut most, mut rests) = (first.1.clone(), first.0, vec![first.0.bytes]);
     let warm_over = began.elapsed();
     for number in 1..RESTS {
         // Four more fifths, also where the first round took longer than its own.
@@ -63,14 +65,16 @@ pub(super) fn watch(common: &Common, time: Duration, settles: Duration, counts: 
             std::thread::sleep(look);
             most = most.most(Takes::now());
         }
-        last = rest(common, || until(settles, || at_rest(common, counts), |counts| more(&first.1, counts).is_none()));
-        most = most.most(last.0);
-        if more(&first.1, &last.1).is_some() {
+        let found =
+            rest(common, || until(settles, || at_rest(common, counts), |counts| more(&first.1, counts).is_none()));
+        rests.push(found.0.bytes);
+        (most, last) = (most.most(found.0), found.1);
+        if more(&first.1, &last).is_some() {
             break;
         }
     }
     common.over.store(true, Ordering::Relaxed);
-    Looked { warm, most, first: (first.0.bytes, first.1), last: (last.0.bytes, last.1), warm_episodes }
+    Looked { warm, most, rests, first: first.1, last, warm_episodes }
 }
 
 /// Ends the process where no episode ends any more, until the load is over and its threads with it.
