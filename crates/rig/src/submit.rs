@@ -417,7 +417,6 @@ impl Submit<'_> {
     fn lock_and_collect<const LOCKED: bool>(&mut self) -> std::result::Result<(), Halt> {
         self.follow.clear();
         self.depends.clear();
-        let any_failed = self.core.timelines.any_failed();
         for index in 0..self.order.len() {
             let of = self.order[index];
             let allocation = of.get();
@@ -433,10 +432,6 @@ impl Submit<'_> {
                 self.unlock(held_now);
                 return self.begin(Obstacle::Hold { buffer: of.buffer as usize, write: of.write });
             }
-            if any_failed && let Some(lost) = self.failed(&of, held.stamps) {
-                self.unlock(held_now);
-                return self.fail(lost);
-            }
             // Read under the lock: whoever left a stamp here noted what it depends on before.
             let oldest = self.core.oldest_dependent.load(Ordering::Acquire);
             if let Some(stamp) = held.stamps.write() {
@@ -447,7 +442,27 @@ impl Submit<'_> {
                 held.stamps.each_read(|stamp| self.meet(stamp, u64::MAX));
             }
         }
+        // After the words: a loss that is not seen here read its word later, and failed nothing that was shown above.
+        if self.core.timelines.any_failed() {
+            self.see_failures()?;
+        }
         if self.after.is_empty() { Ok(()) } else { self.collect_after() }
+    }
+
+    /// Looks whether a stamp of the locked allocations stands in the way because it failed.
+    #[cold]
+    fn see_failures(&mut self) -> std::result::Result<(), Halt> {
+        for index in 0..self.order.len() {
+            let of = self.order[index];
+            // SAFETY: the locks of all are held, and this is the only reference until the end of the loop's body.
+            #[expect(unsafe_code, reason = "the stamps' lock has no guard")]
+            let held = unsafe { of.get().held() };
+            if let Some(lost) = self.failed(&of, held.stamps) {
+                self.unlock(self.order.len());
+                return self.fail(lost);
+            }
+        }
+        Ok(())
     }
 
     /// A stamp that the work must follow. A value of the device's own, from `oldest` on, is one that this submit's cannot be
@@ -474,7 +489,9 @@ impl Submit<'_> {
                     return self.fail(lost);
                 }
                 State::Reached => {}
-                State::Pending => self.meet(stamp, oldest),
+                State::Pending if stamp.slot == self.core.slot => self.meet(stamp, oldest),
+                // Whatever its word shows by now: only a look at both tells, which comes next.
+                State::Pending => self.follow.push(stamp),
             }
         }
         Ok(())
@@ -505,15 +522,14 @@ impl Submit<'_> {
     fn place_waits_for_producers(&mut self) -> std::result::Result<(), Halt> {
         for index in 0..self.follow.len() {
             let stamp = self.follow[index];
-            let Some(producer) = timelines().device(stamp.slot) else {
-                continue;
+            let producer = timelines().device(stamp.slot);
+            producer.iter().for_each(|producer| producer.refresh());
+            // Also where the device is gone since the stamps were read: what it left unreached has failed.
+            let producer = match (timelines().state(stamp), producer) {
+                (State::Failed(lost), _) => return self.fail(lost),
+                (State::Pending, Some(producer)) => producer,
+                _ => continue,
             };
-            producer.refresh();
-            match timelines().state(stamp) {
-                State::Reached => continue,
-                State::Failed(lost) => return self.fail(lost),
-                State::Pending => {}
-            }
             if producer.committed.load(Ordering::Acquire) < stamp.value {
                 return self.begin(Obstacle::Commit(stamp));
             }
