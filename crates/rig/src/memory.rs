@@ -213,7 +213,12 @@ impl Pool {
     /// Finds what serves a buffer, or reserves bytes for a region that will.
     fn find(&mut self, kind: usize, len: usize) -> Found {
         let Some(class) = self.class(len) else { return self.find_whole(kind, len) };
-        let Some(&region) = self.partial[kind][class].last() else { return self.find_slab(kind, class) };
+        self.take_partial(kind, class).map_or_else(|| self.find_slab(kind, class), Found::Place)
+    }
+
+    /// A place in a shared region with a free granule, if there is any of that class.
+    fn take_partial(&mut self, kind: usize, class: usize) -> Option<Place> {
+        let &region = self.partial[kind][class].last()?;
         // SAFETY: regions in `partial` are this pool's, and the memory lock, under which this runs, excludes others.
         #[expect(unsafe_code, reason = "a region that allocations point to as well")]
         let of = unsafe { &mut *region };
@@ -223,7 +228,21 @@ impl Pool {
         if slab.is_full() {
             self.partial[kind][class].pop();
         }
-        Found::Place(place(region, &of.location, offset))
+        Some(place(region, &of.location, offset))
+    }
+
+    /// The place of the first small buffer of that class in a region that was made for it. If another thread has made one
+    /// meanwhile, that serves, and this one is kept for any class (invariant 6).
+    fn begin_shared(&mut self, class: usize, region: Box<Region>) -> Place {
+        match self.take_partial(region.kind, class) {
+            None => self.begin(region),
+            Some(place) => {
+                self.live -= SLAB_BYTES as u64;
+                self.cached += SLAB_BYTES as u64;
+                self.empty[region.kind].push(region);
+                place
+            }
+        }
     }
 
     fn find_slab(&mut self, kind: usize, class: usize) -> Found {

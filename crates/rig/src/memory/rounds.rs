@@ -260,8 +260,11 @@ impl Core {
         let granule = pool.granule;
         let class = pool.class(len).filter(|_| bytes == SLAB_BYTES);
         let slab = class.map(|class| Slab::new(class, granule << class, &location));
-        let region = Region { kind: kind(memory), slab, ..Region::new(any, location, bytes, Origin::Made) };
-        Ok(Tried::Place(pool.begin(Box::new(region))))
+        let region = Box::new(Region { kind: kind(memory), slab, ..Region::new(any, location, bytes, Origin::Made) });
+        Ok(Tried::Place(match class {
+            Some(class) => pool.begin_shared(class, region),
+            None => pool.begin(region),
+        }))
     }
 
     /// A region off the device's alignment is the driver's fault: kernels may not run over it (M12, M18).

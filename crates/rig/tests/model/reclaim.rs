@@ -1,7 +1,7 @@
 //! Memory comes back: dropped buffers, the cache, the rounds.
 
 use rig::Error;
-use rig_conformance::model::{Options, Pace};
+use rig_conformance::model::{Call, Options, Pace};
 
 use crate::support::{Bench, counted, values};
 
@@ -120,6 +120,37 @@ fn neighbours_in_a_shared_region_lie_apart_by_alignment_and_cache_line() {
         assert!(places.iter().all(|place| place % apart == 0));
         buffers[50].read(|bytes: &[u8]| assert_eq!(bytes, [0; 5], "fresh memory is zero")).unwrap();
     }
+}
+
+/// Promise C17.
+#[test]
+fn threads_that_make_a_shared_region_at_one_time_share_one_and_leave_the_rest_to_whoever_needs_it() {
+    let a = Bench::new("A");
+    let (before, region) = (a.device.allocated(), 64 << 10);
+    let held = a.control.hold(Call::Alloc);
+    let buffers: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(|| a.device.buffer(64).unwrap())).collect();
+        held.wait_inside(3);
+        held.release();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!((a.device.allocated() - before, a.device.cached()), (region, 2 * region));
+    // Of another size, in what was too many.
+    let calls = a.control.calls().alloc;
+    let other = a.device.buffer(1 << 10).unwrap();
+    assert_eq!((a.device.allocated() - before, a.device.cached()), (2 * region, region));
+    assert_eq!(a.control.calls().alloc, calls);
+    for (at, buffer) in buffers.iter().enumerate() {
+        buffer.write(|bytes: &mut [u8]| bytes.fill(at as u8)).unwrap();
+    }
+    for (at, buffer) in buffers.iter().enumerate() {
+        buffer.read(|bytes: &[u8]| assert!(bytes.iter().all(|byte| usize::from(*byte) == at))).unwrap();
+    }
+    drop((buffers, other));
+    assert_eq!((a.device.allocated() - before, a.device.cached()), (0, 3 * region));
+    a.device.set_budget(0);
+    assert_eq!(a.device.cached(), 0);
+    a.model.assert_clean();
 }
 
 /// Promises C05, C06.
