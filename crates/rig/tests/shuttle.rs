@@ -8,7 +8,7 @@ use std::future::{Future, IntoFuture};
 use std::task::{Context, Waker};
 
 use rig::{Buffer, Device, Point, Run, write};
-use rig_conformance::model::{Model, Options, Pace, image};
+use rig_conformance::model::{Model, ModelDevice, Options, Pace, image};
 use rig_edge::WaitFacts;
 use shuttle::Config;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -448,6 +448,113 @@ fn a_loss_beside_awaits_wakes_every_one_of_them() {
         drop((a, b, x, y, on_a, on_b));
         end_of(&model);
         model.assert_clean();
+    });
+}
+
+/// Ends the work of a device that was closed, once it is stopped: a call that is still inside may have to do that.
+fn end_stopped(control: &ModelDevice) {
+    while !control.is_stopped() {
+        thread::yield_now();
+    }
+    control.end_work();
+}
+
+/// A device that is lost, one whose next value waits for it, and the point and the run of work that stands behind that.
+struct Behind {
+    model: Model,
+    lost: Device,
+    beside: Point,
+    on_b: Adder,
+    y: Buffer,
+    _keeps: (Device, Adder, Buffer),
+}
+
+impl Behind {
+    fn new(name: &str) -> Behind {
+        let model = Model::with(name, Options::default().waits(WAITS).depth(2).lingers());
+        let (a, b) = (rig::open(model.opener()).unwrap(), rig::open(model.opener()).unwrap());
+        let (x, y) = (a.buffer(4).unwrap(), b.buffer(4).unwrap());
+        let (mut on_a, mut on_b) = (Adder::new(&a), Adder::new(&b));
+        let first = on_a.go(&x, 1).unwrap();
+        on_b.run.after(&[first]);
+        on_b.go(&b.buffer(4).unwrap(), 1).unwrap();
+        on_b.run.after(&[]);
+        let beside = on_b.go(&y, 5).unwrap();
+        Behind { model, lost: a, beside, on_b, y, _keeps: (b, on_a, x) }
+    }
+
+    /// What a wait, an await and a submit without room come to while `meanwhile` goes on, time passing all along.
+    fn asked(&mut self, meanwhile: impl FnOnce() + Send + 'static) -> [rig::Result<()>; 3] {
+        let Behind { beside, on_b, y, .. } = self;
+        let (beside, over) = (*beside, std::sync::Arc::new(shuttle::sync::atomic::AtomicBool::new(false)));
+        let ticker = {
+            let over = over.clone();
+            thread::spawn(move || {
+                while !over.load(shuttle::sync::atomic::Ordering::SeqCst) {
+                    // TIMEOUT: shuttle's time: more than half of what waits behind a loss have.
+                    rig_edge::clock::let_pass(std::time::Duration::from_secs(3));
+                    thread::yield_now();
+                }
+            })
+        };
+        let waiter = thread::spawn(move || beside.wait());
+        let awaiter = thread::spawn(move || shuttle::future::block_on(async move { beside.await }));
+        let meanwhile = thread::spawn(meanwhile);
+        let submitted = on_b.go(y, 7).map(drop);
+        let answers = [waiter.join().unwrap(), awaiter.join().unwrap(), submitted];
+        meanwhile.join().unwrap();
+        over.store(true, shuttle::sync::atomic::Ordering::SeqCst);
+        ticker.join().unwrap();
+        answers
+    }
+
+    /// Once the lost device is stopped all goes on.
+    fn end(mut self) {
+        self.lost.close();
+        end_stopped(&self.model.device(0));
+        self.model.device(1).pace(Pace::Slept);
+        self.beside.wait().unwrap();
+        self.on_b.go(&self.y, 9).unwrap().wait().unwrap();
+        self.y.read(|y: &[u32]| assert_eq!(y[0], 9)).unwrap();
+        let model = self.model.clone();
+        drop(self);
+        end_of(&model);
+        model.assert_clean();
+    }
+}
+
+/// Promises C15, C20, E37.
+#[test]
+fn whoever_stands_behind_a_lost_device_that_nobody_closes_is_told_in_every_schedule() {
+    check(|| {
+        let mut behind = Behind::new("SHUTTLE-OPEN");
+        let control = behind.model.device(0);
+        for answer in behind.asked(move || control.fault("burned")) {
+            assert!(matches!(&answer, Err(rig::Error::Refused(why)) if why.contains("burned")), "{answer:?}");
+        }
+        behind.end();
+    });
+}
+
+/// Promises C15, C20, E37.
+#[test]
+fn whoever_stands_behind_a_closed_devices_work_waits_for_it_however_long_it_takes() {
+    check(|| {
+        let mut behind = Behind::new("SHUTTLE-CLOSED");
+        let (control, next) = (behind.model.device(0), behind.model.device(1));
+        let lost = behind.lost.clone();
+        let close = move || {
+            lost.close();
+            // TIMEOUT: shuttle's time: much more than what waits behind a loss have.
+            rig_edge::clock::let_pass(std::time::Duration::from_secs(60));
+            (0..20).for_each(|_| thread::yield_now());
+            end_stopped(&control);
+            next.pace(Pace::Slept);
+        };
+        for answer in behind.asked(close) {
+            answer.unwrap();
+        }
+        behind.end();
     });
 }
 
