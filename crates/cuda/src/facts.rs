@@ -35,8 +35,8 @@ pub(crate) fn facts(gpu: &Gpu, hang: Option<Duration>) -> Result<Facts> {
         copy_engine: None,
         completion: Completion::Store,
         waits: if gpu.waits { waits } else { WaitFacts::NONE },
-        // CUDA's own queues have room for some thousand launches; what `room` counts stays below that for small
-        // submissions, and a submission of thousands of plain launches waits in CUDA.
+        // A stream has room for some thousand calls, and what `room` counts stays below; but a submission of more parts than that
+        // by itself, which CUDA takes one by one, waits in CUDA for its own work, and a fill may put anything on the stream.
         may_block: true,
         hang,
         spin: SPIN,

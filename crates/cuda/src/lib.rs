@@ -43,6 +43,7 @@ mod code;
 mod container;
 mod counter;
 mod edges;
+mod entries;
 mod facts;
 mod fault;
 mod gpu;
@@ -72,6 +73,7 @@ use rig_edge::{
 pub use check::{Obstacle, check};
 pub use code::{Entry, Image};
 pub use counter::{Counter, Entered};
+use entries::Entries;
 use gpu::Gpu;
 pub use memory::Region;
 pub use open::{GpuOpener, count, gpu};
@@ -111,6 +113,7 @@ pub struct Cuda {
     last: AtomicU64,
     /// The last value whose store is on the stream.
     stored: AtomicU64,
+    entries: Entries,
     stopped: AtomicBool,
 }
 

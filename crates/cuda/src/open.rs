@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rig_edge::{Opener, Timeline};
 
+use crate::entries::Entries;
 use crate::facts::facts;
 use crate::fault::{self, reason};
 use crate::gpu::{Gpu, gpu as open_gpu};
@@ -128,6 +129,7 @@ fn make(gpu: &'static Gpu, timeline: Timeline, hang: Option<Duration>) -> Result
         stands: Mutex::new(None),
         last: AtomicU64::new(start),
         stored: AtomicU64::new(start),
+        entries: Entries::new(),
         stopped: AtomicBool::new(false),
     })
 }

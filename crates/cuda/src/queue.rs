@@ -19,11 +19,7 @@ use crate::plan::resolve;
 use crate::sys::Result;
 use crate::sys::abi::Stream;
 use crate::sys::stream::Shape;
-use crate::work::{Patched, Plan};
-
-/// How many parts go to the stream one by one, rather than as a graph, behind a wait for another device. On an H200 a graph
-/// starts six microseconds later there than a plain launch does, and a plain launch costs three more of the host's.
-const PLAIN_AFTER_WAIT_MOST: usize = 2;
+use crate::work::Plan;
 
 /// What a fill encodes with: the device's stream, with the GPU's context current on the thread.
 ///
@@ -173,17 +169,16 @@ impl Cuda {
         work: &Work<'_>,
     ) -> std::result::Result<(), String> {
         let failed = |failure| reason(self.gpu.api, failure);
-        let after_wait = !work.waits.is_empty() && parts.len() <= PLAIN_AFTER_WAIT_MOST;
         for step in &plan.steps {
-            if let Some(Patched { graph, plain: false, counts, .. }) = step.graph(work.apart)
-                && !after_wait
+            if let Some(patched) = step.graph(work.apart)
+                && patched.goes(work)
             {
-                if *counts {
+                if patched.counts {
                     self.count_to(value).map_err(failed)?;
                 }
                 // SAFETY: the hot calls run one at a time; the memory and code are the caller's promise.
-                unsafe { graph.launch(self.stream) }.map_err(failed)?;
-                if *counts {
+                unsafe { patched.graph.launch(self.stream) }.map_err(failed)?;
+                if patched.counts {
                     return Ok(());
                 }
                 continue;

@@ -6,9 +6,9 @@
 //!
 //! # The steps of a plan
 //!
-//! Fills cut a submission into runs of parts. A run with a launch is a graph; one without goes to the stream part by part, as a
-//! fill does: a graph takes two hundred microseconds to make, and rig makes a submission for each copy that a program asks
-//! for. A graph at the end has one node more, which counts the value and stores the word; behind any other end a write of the
+//! Fills cut a submission into runs of parts. A run with a launch is a graph, and so is a long one; a short one without goes to the
+//! stream part by part, as a fill does: a graph takes two hundred microseconds to make, and rig makes a submission for each copy
+//! that a program asks for. A graph at the end has one node more, which counts the value and stores the word; behind any other end a write of the
 //! stream stores it. `queue.rs` puts the steps on the stream.
 //!
 //! A graph is a line of its parts. Where their slots allow an order with less (`edges.rs`), a second graph has that one, for runs
@@ -22,12 +22,14 @@ use rig_edge::{Part, PlanError, Room, Submitted, Work};
 
 use crate::Cuda;
 use crate::edges::Edges;
+use crate::entries::ENTRIES_MOST;
 use crate::fault::{reason, told};
 use crate::graph::Graph;
 use crate::plan::{Held, Refusal};
 
-/// How many values may be in flight: below what a stream of CUDA's holds, some thousand, where a launch would wait.
-const IN_FLIGHT_MOST: u64 = 900;
+/// How many parts make a graph of a run without a launch: making one takes as long as putting so many copies on the stream one by
+/// one, some three microseconds each.
+const LONG: usize = 64;
 
 /// What all runs of a submission share.
 ///
@@ -90,6 +92,18 @@ pub(crate) struct Patched {
     pub counts: bool,
 }
 
+/// How many parts go to the stream one by one, rather than as a graph, behind a wait for another device. On an H200 a graph
+/// starts six microseconds later there than a plain launch does, and a plain launch costs three more of the host's.
+const PLAIN_AFTER_WAIT_MOST: usize = 2;
+
+impl Patched {
+    /// Whether the run goes to the stream as this graph, and not part by part.
+    #[inline]
+    pub fn goes(&self, work: &Work<'_>) -> bool {
+        !self.plain && (work.waits.is_empty() || work.blocks.len() > PLAIN_AFTER_WAIT_MOST)
+    }
+}
+
 /// Where a submission is cut: fills alone, and what stands between them.
 fn cut(fills: impl IntoIterator<Item = bool>) -> Vec<Range<usize>> {
     let mut steps: Vec<Range<usize>> = Vec::new();
@@ -115,7 +129,7 @@ impl Cuda {
                 Ok(graph.map(|graph| Patched { graph, held: Held::new(own), plain: false, counts }))
             };
             let (mut graph, mut wide) = (None, None);
-            if own.iter().any(is_launch) {
+            if own.iter().any(is_launch) || own.len() >= LONG {
                 graph = make(&Edges::line(own.len()))?;
                 let edges = Edges::of_slots(own);
                 if graph.is_some() && edges.is_wide() {
@@ -131,8 +145,8 @@ impl Cuda {
 
     #[inline]
     pub(crate) fn room_for(&self, plan: &mut Plan, parts: &[Part<Cuda>], work: &Work<'_>) -> Room {
-        // ORDERING: Relaxed: only the hot calls write it, and one runs at a time.
-        if self.last.load(Ordering::Relaxed) - self.word.load() >= IN_FLIGHT_MOST {
+        let in_flight = self.entries.in_flight(self.word.load());
+        if in_flight >= ENTRIES_MOST {
             return Room::Later;
         }
         let known = |step: &Step| {
@@ -153,7 +167,49 @@ impl Cuda {
                 }
             }
         }
-        Room::Ok
+        self.on_the_stream(plan, work, in_flight)
+    }
+
+    /// Whether the stream has room for the work, behind so many entries.
+    #[inline]
+    fn on_the_stream(&self, plan: &Plan, work: &Work<'_>, in_flight: u64) -> Room {
+        let takes = self.takes(plan, work);
+        self.entries.set_next(takes);
+        if in_flight + takes <= ENTRIES_MOST {
+            return Room::Ok;
+        }
+        if in_flight > 0 {
+            return Room::Later;
+        }
+        // More than a stream holds, with nothing before it, goes on as its own work does; but not behind another device's.
+        match work.waits {
+            [] => Room::Ok,
+            _ => Room::Refused(format!(
+                "of this submission CUDA takes {takes} parts one by one, more than the {ENTRIES_MOST} that may wait on its stream                  for another device's work: wait for that work first, or make it of fewer parts"
+            )),
+        }
+    }
+
+    /// How many entries of the stream the next value takes, as [`put`](Cuda::put) puts it there: a fill is taken for one.
+    #[inline]
+    fn takes(&self, plan: &Plan, work: &Work<'_>) -> u64 {
+        let mut takes = work.waits.len() + if work.times.is_some() { 2 } else { 0 };
+        let mut ends = false;
+        for step in &plan.steps {
+            match step.graph(work.apart) {
+                Some(patched) if patched.goes(work) => {
+                    takes += 1;
+                    if patched.counts {
+                        ends = true;
+                        // ORDERING: Relaxed: only the hot calls write them, and one runs at a time.
+                        let lags = self.counted.load(Ordering::Relaxed) != self.last.load(Ordering::Relaxed);
+                        takes += usize::from(lags);
+                    }
+                }
+                _ => takes += step.parts.len(),
+            }
+        }
+        (takes + usize::from(!ends)) as u64
     }
 
     /// Brings a graph to what the work asks of its parts.
@@ -212,6 +268,7 @@ impl Cuda {
     ) -> Submitted {
         // ORDERING: Release: pairs with the Acquire of `end`.
         self.last.store(value, Ordering::Release);
+        self.entries.put(value);
         if let Some(why) = plan.failed.take() {
             return Submitted::Failed(told(why));
         }
