@@ -38,9 +38,10 @@ impl State {
         }
         for wait in work.waits {
             let word = wait.word.get();
-            // A later value of a stopped device's word is of another driver's device, which has the word by now.
+            // A later value of a stopped device's word is of another driver's device, which has the word by now; one from before the
+            // device was opened, of one that had it then.
             let of_word = self.of_word(wait.word);
-            let still = |of: &&Device| of.phase == Phase::Open || wait.value <= of.submitted;
+            let still = |of: &&Device| wait.value > of.start && (of.phase == Phase::Open || wait.value <= of.submitted);
             let Some(producer) = of_word.filter(still) else { continue };
             let allowed = match producer.facts.completion {
                 rig_edge::Completion::Store => stores,

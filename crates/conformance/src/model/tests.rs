@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rig_edge::{
     Access, Block, Code, Driver, EntryAnswer, Grown, Launch, Mapping, Memory, Opener, Part, Ref, Room, Scratch, Sleep,
-    Slot, Submitted, Timeline, Wait, WaitFacts, WordIndex, Work,
+    Slot, Submitted, Timeline, Wait, WaitFacts, WordIndex, Words, Work,
 };
 
 use super::check::ModelPart;
@@ -221,6 +221,21 @@ fn a_queue_wait_holds_work_until_the_word_shows_it_unless_the_test_breaks_the_qu
     second.waits[0].value = first.value;
     second.submit();
     second.device.ignore_waits(true);
+    second.device.step().unwrap();
+    first.close();
+    second.close();
+    model.assert_empty();
+}
+
+#[test]
+fn a_queue_wait_for_a_value_from_before_a_device_had_its_word_is_not_for_that_device() {
+    // Nobody waits on a queue for a device with a word of its own.
+    let waits = WaitFacts { stores: true, hosts: true, most: 4 };
+    let model = Model::with("MODEL", Model::options().waits(waits).own_word(7));
+    let (first, mut second) = (Caller::new(&model), Caller::new(&model));
+    Words::get().word(first.index).raise(7);
+    second.waits.push(Wait { word: first.index, value: 7 });
+    second.submit();
     second.device.step().unwrap();
     first.close();
     second.close();
