@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rig_edge::{
     Access, Block, Code, Driver, EntryAnswer, Grown, Launch, Mapping, Memory, Opener, Part, Ref, Room, Scratch, Sleep,
-    Slot, Submitted, Timeline, Wait, WaitFacts, WordIndex, Words, Work,
+    Slot, Submitted, Timeline, Wait, WaitFacts, WordIndex, WordSource, Words, Work,
 };
 
 use super::check::ModelPart;
@@ -139,6 +139,9 @@ impl Caller {
         self.driver.stop(None).unwrap();
         self.free();
         self.unload();
+        if self.driver.facts().word == WordSource::Own {
+            self.driver.free_word();
+        }
     }
 
     /// Leaves without giving anything back; what is only left behind is not told.

@@ -218,7 +218,7 @@ fn sees_waits_beyond_the_facts() {
     assert!(matches!(violation, Violation::TooManyWaits { waits: 1, most: 0, .. }));
     let only_hosts = WaitFacts { stores: false, hosts: true, most: 1 };
     let violation = caught_with(Model::options().waits(only_hosts), |caller| {
-        caller.waits.push(Wait { word: caller.index, value: 0 });
+        caller.waits.push(Wait { word: caller.index, value: caller.value + 1 });
         caller.room();
     });
     assert!(matches!(violation, Violation::WaitNotAllowed { .. }));
