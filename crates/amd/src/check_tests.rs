@@ -1,20 +1,12 @@
 //! Systems that are played: what the check meets there, and that an open meets the same.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::sys::{Fd, Place, Protection};
+use crate::sys::{Fd, Played};
 use crate::system::System;
 
 const NODE: &str = "/sys/devices/virtual/kfd/kfd/topology/nodes/1";
-
-/// A system of texts and of device files, each with what opening it answers. Its kernel answers no request.
-#[derive(Clone, Default)]
-struct Played {
-    texts: BTreeMap<String, String>,
-    files: BTreeMap<String, Result<Fd, Errno>>,
-}
 
 impl Played {
     fn file(mut self, path: &str, answer: Result<(), Errno>) -> Played {
@@ -28,32 +20,6 @@ impl Played {
         let properties = format!("gfx_target_version {version}\ndrm_render_minor 128\nsimd_count 192\nsimd_per_cu 2\n");
         self.texts.insert(format!("{NODE}/properties"), properties);
         self
-    }
-}
-
-#[expect(unsafe_code, reason = "a port of texts and answers alone")]
-impl Port for Played {
-    fn open(&self, path: &str) -> Result<Fd, Errno> {
-        self.files.get(path).copied().unwrap_or(Err(Errno::NOENT))
-    }
-    fn close(&self, _: Fd) {}
-    unsafe fn ioctl(&self, _: Fd, _: u32, _: *mut u8) -> Result<i32, Errno> {
-        Err(Errno::NODEV)
-    }
-    unsafe fn mmap(&self, _: Place, _: usize, _: Protection, _: Option<(Fd, u64)>) -> Result<usize, Errno> {
-        Err(Errno::NOMEM)
-    }
-    unsafe fn munmap(&self, _: usize, _: usize) -> Result<(), Errno> {
-        Err(Errno::INVAL)
-    }
-    fn read_text(&self, path: &str) -> Result<String, Errno> {
-        self.texts.get(path).cloned().ok_or(Errno::NOENT)
-    }
-    fn list(&self, path: &str) -> Result<Vec<String>, Errno> {
-        let below = format!("{path}/");
-        let names =
-            self.texts.keys().filter_map(|file| Some(file.strip_prefix(&below)?.split('/').next()?.to_string()));
-        Ok(names.collect::<std::collections::BTreeSet<String>>().into_iter().collect())
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::msgpack::{self, Value};
 use crate::object::Object;
-use crate::sys::{Errno, Fd, Place, Port, Protection};
+use crate::sys::Played;
 use crate::topology;
 
 /// A function of a code object, as far as a reader can hold it to the object.
@@ -85,49 +85,7 @@ fn write(value: &Value<'_>, to: &mut Vec<u8>) {
 /// of each GPU.
 #[must_use]
 pub fn topology(files: &BTreeMap<String, String>) -> Vec<(u32, u64)> {
-    let gpus = topology::gpus(&Texts(files)).unwrap_or_default();
+    let files = files.iter().map(|(path, text)| (path.as_str(), text.as_str()));
+    let gpus = topology::gpus(&Played::below(topology::NODES, files)).unwrap_or_default();
     gpus.iter().map(|node| (node.compute_units() * node.shader_engines().min(1), node.vram)).collect()
-}
-
-/// A sysfs of texts alone.
-struct Texts<'a>(&'a BTreeMap<String, String>);
-
-impl Texts<'_> {
-    fn below(path: &str) -> &str {
-        path.split_once("nodes").map_or("", |(_, rest)| rest.trim_start_matches('/'))
-    }
-}
-
-#[expect(unsafe_code, reason = "a system of texts alone, whose other calls fail")]
-impl Port for Texts<'_> {
-    fn open(&self, _: &str) -> Result<Fd, Errno> {
-        Err(Errno::NOENT)
-    }
-
-    fn close(&self, _: Fd) {}
-
-    unsafe fn ioctl(&self, _: Fd, _: u32, _: *mut u8) -> Result<i32, Errno> {
-        Err(Errno::NODEV)
-    }
-
-    unsafe fn mmap(&self, _: Place, _: usize, _: Protection, _: Option<(Fd, u64)>) -> Result<usize, Errno> {
-        Err(Errno::NOMEM)
-    }
-
-    unsafe fn munmap(&self, _: usize, _: usize) -> Result<(), Errno> {
-        Err(Errno::INVAL)
-    }
-
-    fn read_text(&self, path: &str) -> Result<String, Errno> {
-        self.0.get(Self::below(path)).cloned().ok_or(Errno::NOENT)
-    }
-
-    fn list(&self, path: &str) -> Result<Vec<String>, Errno> {
-        let folder = match Self::below(path) {
-            "" => String::new(),
-            folder => format!("{folder}/"),
-        };
-        let names = self.0.keys().filter_map(|file| file.strip_prefix(&folder)?.split('/').next());
-        Ok(names.map(str::to_owned).collect())
-    }
 }

@@ -3,7 +3,7 @@
 use crate::sys::{Errno, Port};
 
 /// The folder of the topology.
-const NODES: &str = "/sys/devices/virtual/kfd/kfd/topology/nodes";
+pub(crate) const NODES: &str = "/sys/devices/virtual/kfd/kfd/topology/nodes";
 
 /// `heap_type` of memory that the host addresses through the GPU's window, all of it.
 const HEAP_PUBLIC: u64 = 1;
@@ -132,46 +132,11 @@ fn bus(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
-    use crate::sys::{Fd, Place, Protection};
+    use crate::sys::Played;
 
-    /// A sysfs of texts alone.
-    struct Texts(BTreeMap<String, String>);
-
-    #[expect(unsafe_code, reason = "a port of texts alone")]
-    impl Port for Texts {
-        fn open(&self, _: &str) -> Result<Fd, Errno> {
-            Err(Errno::NOENT)
-        }
-        fn close(&self, _: Fd) {}
-        unsafe fn ioctl(&self, _: Fd, _: u32, _: *mut u8) -> Result<i32, Errno> {
-            Err(Errno::NODEV)
-        }
-        unsafe fn mmap(&self, _: Place, _: usize, _: Protection, _: Option<(Fd, u64)>) -> Result<usize, Errno> {
-            Err(Errno::NOMEM)
-        }
-        unsafe fn munmap(&self, _: usize, _: usize) -> Result<(), Errno> {
-            Err(Errno::INVAL)
-        }
-        fn read_text(&self, path: &str) -> Result<String, Errno> {
-            self.0.get(path).cloned().ok_or(Errno::NOENT)
-        }
-        fn list(&self, path: &str) -> Result<Vec<String>, Errno> {
-            let below = format!("{path}/");
-            let mut names: Vec<String> = self
-                .0
-                .keys()
-                .filter_map(|file| Some(file.strip_prefix(&below)?.split('/').next()?.to_string()))
-                .collect();
-            names.dedup();
-            if names.is_empty() { Err(Errno::NOENT) } else { Ok(names) }
-        }
-    }
-
-    fn texts(files: &[(&str, &str)]) -> Texts {
-        Texts(files.iter().map(|(path, text)| (format!("{NODES}/{path}"), (*text).to_string())).collect())
+    fn texts(files: &[(&str, &str)]) -> Played {
+        Played::below(NODES, files.iter().copied())
     }
 
     #[test]

@@ -11,6 +11,8 @@ mod linux;
 mod model;
 #[cfg(not(target_os = "linux"))]
 mod nowhere;
+#[cfg(any(test, feature = "fuzz"))]
+mod played;
 
 use std::fmt;
 
@@ -20,6 +22,8 @@ pub(crate) use linux::This;
 pub(crate) use model::Model;
 #[cfg(not(target_os = "linux"))]
 pub(crate) use nowhere::This;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) use played::Played;
 
 /// A file that is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
