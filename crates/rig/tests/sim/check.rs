@@ -117,6 +117,10 @@ fn known_when(inner: &Inner, op: &Op) -> Option<When> {
             Some((from, to)) => When { from, to, sure: true },
             None => When { from: op.call, to: op.ret, sure: false },
         }),
+        // What waits behind a lost device has been submitted, and may run once somebody closes that.
+        Outcome::Refused(why) if why.contains(" stands behind work that waits for ") => {
+            Some(When { from: op.call, to: NEVER, sure: false })
+        }
         // A submit that finds no memory or is refused has changed nothing; a host's call may have.
         Outcome::OutOfMemory | Outcome::Refused(_) if op.window.is_none() && !op.blind => None,
         _ => Some(When { from: op.call, to: NEVER, sure: false }),

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rig::{Error, Point};
 use rig_conformance::model::{Model, Options, Pace};
 
-use crate::log::Allocation;
+use crate::log::{Allocation, Key};
 use crate::player::Player;
 use crate::primitive::{lock, pause, thread};
 use crate::random::Random;
@@ -139,6 +140,11 @@ impl World {
         let mut devices: Vec<rig::Device> = lock(&self.devices).iter().filter_map(|dev| dev.any_device()).collect();
         devices.extend(lock(&self.handles).iter().map(|handle| handle.buffer().device()));
         devices.iter().filter(|device| device.lost().is_some()).for_each(rig::Device::close);
+        self.end_stopped();
+    }
+
+    /// Ends what stopped devices are still at.
+    pub fn end_stopped(&self) {
         // Work of a device that faulted and was stopped never ends by itself here: the hardware would cut it off at last.
         let all = self.models.iter().flat_map(|model| (0..model.opened()).map(|index| model.device(index)));
         all.filter(|control| control.is_stopped() && !control.is_dropped()).for_each(|control| control.end_work());
@@ -160,7 +166,7 @@ impl World {
         self.log.begin(99, "the end: waiting for all points");
         let points = lock(&self.points).clone();
         for (point, key) in points {
-            self.log.answered(key, &point.wait().map(|()| true));
+            self.end_of(point, key);
             self.log.answered(key, &point.reached());
         }
         for dev in lock(&self.devices).iter() {
@@ -180,6 +186,21 @@ impl World {
         self.close_all(&player, &devices);
         self.check_back();
         self.check_exports();
+    }
+
+    /// How the wait for a point ends, behind whatever is lost: closed, that holds nobody up.
+    fn end_of(&self, point: Point, key: Key) {
+        let devices = lock(&self.devices).len();
+        let mut answer = point.wait();
+        for _ in 0..devices {
+            self.log.answered(key, &answer.clone().map(|()| true));
+            if !matches!(answer, Err(Error::Refused(_))) {
+                return;
+            }
+            self.stop_lost();
+            answer = point.wait();
+        }
+        self.log.answered(key, &answer.map(|()| true));
     }
 
     /// A device that nothing could lose is not lost.

@@ -5,6 +5,9 @@
 //! bound, however slow it is, and is lost for no hang; one that has stopped answering ends every wait for it within two steps;
 //! and whatever was to wait for no work ends in the moment in which it began. A device with no bound is only ever slow, over more
 //! than twice the others' bound for each value.
+//!
+//! Where all stand still, what is lost is closed first, but in some seeds ([`Extras::leaves`](crate::plan::Extras::leaves)) nobody
+//! does that: then whoever stands behind it is to be told so, in time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,7 +50,11 @@ impl World {
         if stills > STILLS {
             self.log.broken("C20, waits end at the hang bound", &format!("nothing goes on: {}", self.log.doing()));
         }
-        if stills % 2 == 1 { self.stop_lost() } else { self.let_time_pass() }
+        match (stills % 2 == 1, self.extras.leaves) {
+            (true, false) => self.stop_lost(),
+            (true, true) => self.end_stopped(),
+            (false, _) => self.let_time_pass(),
+        }
     }
 
     fn let_time_pass(&self) {

@@ -371,6 +371,10 @@ impl Log {
             Ok(false) => Outcome::Running,
             Err(error) => Outcome::of(error),
         };
+        if let Outcome::Refused(why) = &outcome {
+            // The point stays what it is, and a later wait may go on.
+            return self.held_up(why);
+        }
         let mut inner = self.lock();
         let ended = inner.ran.get(&key).is_some_and(|ran| ran.1.is_some());
         let before = inner.answers.get(&key).cloned();
@@ -404,6 +408,19 @@ impl Log {
         drop(inner);
         if !known {
             self.broken("C20", &format!("{device} is lost for {why:?}, which nobody caused"));
+        }
+    }
+
+    /// Whether a wait may end with this, though its point has neither failed nor been reached: somebody is lost, of the name and
+    /// for the reason that it says, and time has passed since.
+    fn held_up(&self, why: &str) {
+        let named = why
+            .split_once(" stands behind work that waits for ")
+            .and_then(|(_, rest)| rest.split_once(", which is lost ("));
+        let reason = named.and_then(|(name, rest)| Some((name, rest.split_once("): close ")?.0)));
+        match reason {
+            Some((name, reason)) if !passed().is_zero() => self.check_lost(name, reason),
+            _ => self.broken("C15, C20", &format!("a wait is refused: {why}")),
         }
     }
 

@@ -121,13 +121,15 @@ pub struct Extras {
     pub beside: bool,
     /// Losses for a reason of the program's own: beside others, or alone.
     pub gives_up: bool,
+    /// With hangs: nobody closes what is lost where all stand still, so that waits behind it must end by themselves.
+    pub leaves: bool,
 }
 
 impl Extras {
     fn draw(random: &mut Random, loses: bool) -> Extras {
         // A bound is of time, which only the clock of a schedule that replays can let pass.
         let (functions, hangs) = (random.one_in(4), random.one_in(8) && cfg!(rig_shuttle));
-        Extras { functions, hangs, beside: random.one_in(3) && loses, gives_up: false }
+        Extras { functions, hangs, beside: random.one_in(3) && loses, gives_up: false, leaves: false }
     }
 }
 
@@ -218,6 +220,7 @@ impl Plan {
         models.iter_mut().for_each(|model| draw_extras(&mut apart, model, extras));
         let mut apart = Random::new(seed.rotate_left(32) ^ 0xC20);
         extras.gives_up = apart.one_in(6);
+        extras.leaves = extras.hangs && apart.one_in(2);
         let alone = extras.gives_up && !faults;
         chains |= alone && apart.one_in(2);
         let widely = alone && apart.one_in(2);

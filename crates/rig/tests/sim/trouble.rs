@@ -1,6 +1,7 @@
 //! Steps that lose devices, open them again, and make drivers short of things.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rig_conformance::model::{Call, Pace};
 
@@ -8,6 +9,9 @@ use crate::log::Outcome;
 use crate::player::{Numbers, Player};
 use crate::primitive::lock;
 use crate::world::Dev;
+
+/// How many growths for one submit a driver may ask for.
+const GROWTHS: u32 = 4;
 
 impl Player {
     /// Notes a reason for the device; where faults reach further, the log takes any device's reason for anyone's.
@@ -131,7 +135,7 @@ impl Player {
             4 => control.no_memory_next(times),
             5 => control.plan_no_memory_next(1),
             _ => {
-                control.grow_next(2);
+                self.grow(&dev, 2);
                 control.short_next(times);
             }
         }
@@ -139,12 +143,27 @@ impl Player {
         Some(Outcome::Done)
     }
 
+    /// Has the driver ask for growths, for as many as one submit may meet without taking the driver for broken.
+    fn grow(&self, dev: &Dev, times: u32) {
+        let (seeded, short) = (self.world.plans[dev.model].seeded, self.world.short);
+        // A model with a seed asks for one more by itself, and for more where growths fall short.
+        let most = if !seeded {
+            GROWTHS
+        } else if short {
+            0
+        } else {
+            GROWTHS - 1
+        };
+        let before = dev.growths.fetch_add(times, Ordering::Relaxed);
+        dev.control.grow_next(times.min(most.saturating_sub(before)));
+    }
+
     /// What a busy driver does, and one that is not.
     pub fn busy(&mut self, n: &mut Numbers<'_>) -> Option<Outcome> {
         let dev = self.world.seat(n.next());
         let what = n.below(4);
         match what {
-            0 => dev.control.grow_next(1 + n.below(2) as u32),
+            0 => self.grow(&dev, 1 + n.below(2) as u32),
             1 => dev.control.commit_now(),
             2 if self.world.faults => {
                 self.cause(&dev, "its driver answered Later with nothing in flight");

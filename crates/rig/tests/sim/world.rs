@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use rig::{Buffer, Claim, Device, Function, Image, Point};
 use rig_conformance::model::{Args, Model, ModelDevice, ModelDriver, image};
@@ -23,6 +23,8 @@ pub struct Dev {
     pub model: usize,
     /// Whether it has stopped answering.
     pub hung: AtomicBool,
+    /// How many growths its driver was told to ask for.
+    pub growths: AtomicU32,
     pub control: ModelDevice,
     open: Mutex<Option<(Device, Image, Function, Function)>>,
     /// A lost device that the program forgot, to be closed for those whom it holds up.
@@ -288,8 +290,8 @@ impl World {
         let timeline = key(&trial(&device)?).0;
         self.log.lock().timelines.insert((model, id), timeline);
         let open = Mutex::new(Some((device, image, mix, scale)));
-        let dev =
-            Arc::new(Dev { number, seat, model, hung: AtomicBool::new(false), control, open, lost: Mutex::new(None) });
+        let (hung, growths, lost) = (AtomicBool::new(false), AtomicU32::new(0), Mutex::new(None));
+        let dev = Arc::new(Dev { number, seat, model, hung, growths, control, open, lost });
         lock(&self.devices).push(Arc::clone(&dev));
         Ok(dev)
     }
