@@ -165,7 +165,7 @@ impl Device {
         if entry.device != self.id {
             return Err(Violation::ImageOfOther { device: self.id, call, owner: entry.device });
         }
-        let loaded = self.images.get(&entry.image).filter(|image| !image.unloaded);
+        let loaded = self.images.get(&entry.image);
         let function = || entry.function.name.to_string();
         let Some(image) = loaded else {
             return Err(Violation::EntryAfterUnload { device: self.id, call, function: function() });
@@ -279,7 +279,7 @@ impl Device {
         if region.mapped > 0 {
             return Err(Violation::FreeUnder { device, at, what: "a mapping of another device's" });
         }
-        let mut images = self.images.values().filter(|image| !image.unloaded);
+        let mut images = self.images.values();
         match images.find(|image| image.place.as_ref().is_some_and(|(place, _)| *place == at)) {
             Some(_) => Err(Violation::FreeUnder { device, at, what: "a loaded image" }),
             None => Ok(()),

@@ -40,8 +40,8 @@ impl ModelDriver {
         if image.device != self.id {
             return Err(self.violate(Violation::ImageOfOther { device: self.id, call, owner: image.device }));
         }
-        let unloaded = self.lock().devices[self.id].images.get(&image.id).is_none_or(|image| image.unloaded);
-        if unloaded { Err(self.violate(Violation::ImageUnloaded { device: self.id, call })) } else { Ok(()) }
+        let loaded = self.lock().devices[self.id].images.contains_key(&image.id);
+        if loaded { Ok(()) } else { Err(self.violate(Violation::ImageUnloaded { device: self.id, call })) }
     }
 
     /// Whether a seed decides that memory is short now.
@@ -92,7 +92,7 @@ impl ModelDriver {
             return Err(ImageError::NoMemory(binary.len() as u64));
         }
         let id = device.id();
-        let image = super::state::Image { functions, unloaded: false, entries: Vec::new(), memory: 0, place: None };
+        let image = super::state::Image { functions, entries: Vec::new(), memory: 0, place: None };
         let handle = ModelImage { device: self.id, id };
         let Some(memory) = place else {
             device.images.insert(id, image);

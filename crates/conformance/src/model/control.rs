@@ -416,7 +416,7 @@ impl ModelDevice {
 
     /// How many images are not unloaded.
     pub fn images(&self) -> usize {
-        self.with(|device| device.images.values().filter(|image| !image.unloaded).count())
+        self.with(|device| device.images.len())
     }
 
     /// How many plans are not dropped.

@@ -194,8 +194,7 @@ impl Driver for ModelDriver {
         let mut state = self.lock();
         let device = &mut state.devices[self.id];
         // PANIC: `own_image` found it.
-        let of = device.images.get_mut(&image.id).expect("an image that was found");
-        of.unloaded = true;
+        let of = device.images.remove(&image.id).expect("an image that was found");
         device.live_bytes -= of.memory;
         if let Some(value) = device.in_use(|job| job.images.contains(&image.id)) {
             return Err(Fault::new(state.violate(Violation::UnloadInUse { device: self.id, value })));
@@ -326,7 +325,7 @@ impl Drop for ModelDriver {
         let device = &mut state.devices[self.id];
         device.dropped = true;
         let regions = device.memory.values().filter(|region| region.is_owed()).count();
-        let images = device.images.values().filter(|image| !image.unloaded).count();
+        let images = device.images.len();
         let own = device.facts.word == WordSource::Own && !device.word_freed;
         let missing = [
             (device.phase != Phase::Stopped, "before stop".to_string()),

@@ -94,6 +94,7 @@ pub(crate) struct Device {
     pub(crate) live_bytes: u64,
     /// Memory that was freed too early: kept, so that the work that still names it touches nothing of others'.
     pub(crate) quarantine: Vec<Block>,
+    /// The images that are loaded.
     pub(crate) images: BTreeMap<u64, Image>,
     pub(crate) plans: BTreeMap<u64, PlanState>,
     pub(crate) next_id: u64,
@@ -219,7 +220,6 @@ impl Region {
 
 pub(crate) struct Image {
     pub(crate) functions: Vec<FunctionOf>,
-    pub(crate) unloaded: bool,
     pub(crate) entries: Vec<Arc<str>>,
     /// The bytes that its entries took.
     pub(crate) memory: u64,
