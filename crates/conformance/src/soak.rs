@@ -44,7 +44,7 @@
 //!
 //! While the load runs, the process's resident bytes, open files and threads: after the warm-up, which is a fifth of the time and as
 //! long as the first round takes, none may be more than the most of the warm-up and what can still come ([`MARGIN_BYTES`],
-//! [`OWN_DEVICES`], where the arithmetic stands).
+//! [`LOSS_BYTES`], [`OWN_DEVICES`], where the arithmetic stands).
 //!
 //! Five times, at the end of each fifth, the load comes to a *rest*: every thread has ended its episode, so that no device of its own
 //! is open, and what the shared devices keep for later is taken back ([`Device::reclaim`], and a budget of nothing for a moment). There
@@ -90,8 +90,12 @@ pub const THREADS: u64 = 4;
 /// By how many bytes resident memory may still grow after the warm-up. Each thread has a heap of its own, and each may only then
 /// meet its worst: an episode of [`Kind::Short`], whose buffers take what the budget allows and are the host's memory on a model
 /// or on the host; and 2 MiB for a chain under a profile, of which all threads' submits are a part. A heap gives back little of
-/// what it once had. No more than that is ever held at a time: whatever grows with the number of episodes passes it.
+/// what it once had. No more than that is ever held at a time: whatever grows with the number of episodes passes it, but for [`LOSS_BYTES`].
 pub const MARGIN_BYTES: u64 = THREADS * (SHORT_BUDGET + (2 << 20));
+
+/// By how many bytes more for each device that ended with work under way since the warm-up: rig keeps 48 bytes for each loss, since
+/// the points of a lost device answer for ever (C31), in vectors that have room for up to twice as many.
+pub const LOSS_BYTES: u64 = 2 * 48;
 
 /// How many devices of their own the threads have at a time, at most: two each, of which one has ended, and one before them that is
 /// still closing. By so many, times what one of them takes ([`Soak::handles`]), open files and threads may be more than in the warm-up.
@@ -393,6 +397,12 @@ impl Common {
             copies: Mutex::default(),
             timed: Mutex::default(),
         })
+    }
+
+    /// How many episodes have ended, and how many of them ended a device with work under way.
+    fn ends(&self) -> (u64, u64) {
+        let count = |kind: &Kind| self.ended[*kind as usize].load(Ordering::Relaxed);
+        (Kind::ALL.iter().map(count).sum(), [Kind::Losses, Kind::Closes, Kind::Faults].iter().map(count).sum())
     }
 
     /// Counts one more copy that went this way.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::takes::Takes;
 use super::watch::Looked;
-use super::{Common, Kind, MARGIN_BYTES, THREADS};
+use super::{Common, Kind, LOSS_BYTES, MARGIN_BYTES, THREADS};
 
 /// How many of something a driver, or what stands under it, has at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +104,11 @@ pub(super) struct Report<'s> {
 }
 
 impl Report<'_> {
+    /// By how many bytes resident memory may be more than in the warm-up.
+    fn margin(&self) -> u64 {
+        MARGIN_BYTES + LOSS_BYTES * self.looked.losses
+    }
+
     /// Prints it, and fails where it is not as it should be.
     pub fn judge(self) -> Result<(), String> {
         println!("{self}");
@@ -113,7 +118,7 @@ impl Report<'_> {
         let told = [
             never.map(|(kind, _)| format!("{}: none ran", kind.name())),
             more(&looked.first, &looked.last).map(|what| format!("more at a later rest than at the first: {what}")),
-            (most.bytes > warm.bytes + MARGIN_BYTES).then(|| format!("memory grew: {warm:?}, then {most:?}")),
+            (most.bytes > warm.bytes + self.margin()).then(|| format!("memory grew: {warm:?}, then {most:?}")),
             (most.files > warm.files + handles).then(|| format!("files grew: {warm:?}, then {most:?}")),
             (most.threads > warm.threads + handles).then(|| format!("threads grew: {warm:?}, then {most:?}")),
             more(&before.1, &after.1).map(|what| format!("more after the last device than before the first: {what}")),
@@ -144,8 +149,8 @@ impl fmt::Display for Report<'_> {
             "counted at the last rest: {}",
             if counts.is_empty() { "nothing".into() } else { counts.join(", ") }
         )?;
-        let episodes = tally.episodes().saturating_sub(looked.warm_episodes).max(1);
-        write!(f, "memory that leaked would have shown from {} bytes an episode on", MARGIN_BYTES.div_ceil(episodes))
+        let shows = self.margin().div_ceil(looked.episodes.max(1));
+        write!(f, "memory that leaked would have shown from {shows} bytes an episode on")
     }
 }
 
@@ -160,7 +165,7 @@ mod tests {
             let tally =
                 Tally { devices: Vec::new(), ended, left_out: Vec::new(), copies: Vec::new(), timed: Vec::new() };
             let (warm, most, first, last) = (Takes::default(), Takes::default(), Vec::new(), Vec::new());
-            let looked = Looked { warm, most, rests: Vec::new(), first, last, warm_episodes: 1 };
+            let looked = Looked { warm, most, rests: Vec::new(), first, last, episodes: 1, losses: 0 };
             let (before, after) = ((Takes::default(), Vec::new()), (Takes::default(), Vec::new()));
             Report { name: "a test", time: Duration::ZERO, handles: 0, tally, before, looked, after }
         };

@@ -36,8 +36,9 @@ pub(super) struct Looked {
     pub first: Vec<Count>,
     /// What was counted at the last rest, or at the first that found more.
     pub last: Vec<Count>,
-    /// Episodes that had ended by the first rest.
-    pub warm_episodes: u64,
+    /// Episodes that ended after the first rest, and those of them that ended a device with work under way.
+    pub episodes: u64,
+    pub losses: u64,
 }
 
 /// Looks until the time is up, or a thread of the load has ended by a panic, and ends the load.
@@ -54,7 +55,7 @@ pub(super) fn watch(common: &Common, time: Duration, settles: Duration, counts: 
     }
     let counted = || settled(settles, || at_rest(common, counts), |one, two| one == two);
     let first = rest(common, counted);
-    let warm_episodes = common.ended.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+    let warm_ends = common.ends();
     let (mut last, mut most, mut rests) = (first.1.clone(), first.0, vec![first.0.bytes]);
     let warm_over = began.elapsed();
     for number in 1..RESTS {
@@ -74,7 +75,9 @@ pub(super) fn watch(common: &Common, time: Duration, settles: Duration, counts: 
         }
     }
     common.over.store(true, Ordering::Relaxed);
-    Looked { warm, most, rests, first: first.1, last, warm_episodes }
+    let ends = common.ends();
+    let (episodes, losses) = (ends.0 - warm_ends.0, ends.1 - warm_ends.1);
+    Looked { warm, most, rests, first: first.1, last, episodes, losses }
 }
 
 /// Ends the process where no episode ends any more, until the load is over and its threads with it.
