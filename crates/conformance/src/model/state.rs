@@ -61,6 +61,8 @@ pub(crate) struct Device {
     pub(crate) id: usize,
     pub(crate) facts: Facts,
     pub(crate) index: WordIndex,
+    /// Whether rig gives the device another place than `index`, since its own word begins below what that shows.
+    elsewhere: bool,
     /// The word of the driver's own, where it has one.
     pub(crate) own: u64,
     pub(crate) word_freed: bool,
@@ -260,7 +262,7 @@ impl State {
 
     /// The device of the model whose word is at `index`: the last one opened with it.
     pub(crate) fn of_word(&self, index: WordIndex) -> Option<&Device> {
-        self.devices.iter().rev().find(|device| device.index == index)
+        self.devices.iter().rev().find(|device| device.index == index && !device.elsewhere)
     }
 }
 
@@ -275,8 +277,10 @@ fn first_value(options: &Options, index: WordIndex) -> u64 {
 impl Device {
     pub(crate) fn new(id: usize, options: &Options, index: WordIndex) -> Device {
         let start = first_value(options, index);
+        let elsewhere = options.facts.word == WordSource::Own && start < Words::get().word(index).load();
         Device {
             id,
+            elsewhere,
             facts: options.facts.clone(),
             index,
             own: start,

@@ -37,9 +37,16 @@ struct Caller {
 
 const BYTES: usize = 64;
 
+fn new_word() -> WordIndex {
+    WordIndex::new(NEXT_WORD.fetch_add(1, Ordering::Relaxed))
+}
+
 impl Caller {
     fn new(model: &Model) -> Caller {
-        let index = WordIndex::new(NEXT_WORD.fetch_add(1, Ordering::Relaxed));
+        Caller::at(model, new_word())
+    }
+
+    fn at(model: &Model, index: WordIndex) -> Caller {
         let driver = model.opener().make(Timeline::new(index)).unwrap();
         let device = model.device(model.opened() - 1);
         let value = device.start();
@@ -238,6 +245,21 @@ fn a_queue_wait_for_a_value_from_before_a_device_had_its_word_is_not_for_that_de
     let (first, mut second) = (Caller::new(&model), Caller::new(&model));
     Words::get().word(first.index).raise(7);
     second.waits.push(Wait { word: first.index, value: 7 });
+    second.submit();
+    second.device.step().unwrap();
+    first.close();
+    second.close();
+    model.assert_empty();
+}
+
+#[test]
+fn a_queue_wait_is_not_for_a_device_whose_own_word_begins_below_the_one_that_it_was_offered() {
+    let waits = WaitFacts { stores: true, hosts: true, most: 4 };
+    let model = Model::with("MODEL", Model::options().waits(waits).own_word(7));
+    let word = new_word();
+    Words::get().word(word).raise(9);
+    let (first, mut second) = (Caller::at(&model, word), Caller::new(&model));
+    second.waits.push(Wait { word, value: 9 });
     second.submit();
     second.device.step().unwrap();
     first.close();
