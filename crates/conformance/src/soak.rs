@@ -57,7 +57,7 @@
 //!
 //! # Invariants
 //!
-//! 1. An episode holds [`Common::resting`] for reading; a rest holds it for writing. So nobody works while a rest looks.
+//! 1. An episode holds one lock for reading; a rest holds it for writing. So nobody works while a rest looks.
 //! 2. An episode leaves nothing: what it opened is closed and dropped when it returns.
 //!
 //! Threads: the load's are scoped to [`Soak::run`], which looks from the thread that called it. A soak counts what its process has,
