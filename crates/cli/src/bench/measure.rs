@@ -297,7 +297,6 @@ mod tests {
 
     #[test]
     fn a_launch_does_not_wait_for_its_work_and_a_row_does() {
-        // TIMEOUT: of no consequence to the result, which holds however long a sleep takes.
         let work = Duration::from_millis(20);
         let mut launched = 0;
         let launch = || {
@@ -306,6 +305,7 @@ mod tests {
         };
         let wait = |last| {
             assert_eq!(last, 4, "the last of the row is waited for");
+            // TIMEOUT: the work's; the result holds however much longer a sleep takes.
             std::thread::sleep(work);
             Ok(())
         };
