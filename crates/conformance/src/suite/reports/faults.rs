@@ -206,33 +206,36 @@ pub fn the_loss_of_the_first_of_three_devices_reaches_the_last<F: Fixtures>(f: &
 
 /// Promises C15, C20, C32.
 pub fn a_wait_behind_a_lost_device_that_nobody_closes_names_it<F: Fixtures>(f: &F) {
-    let (a, b) = (Kit::new(f), Kit::second(f));
-    let waits = &b.device.facts().waits;
-    let queued = match a.device.facts().completion {
-        Completion::Store => waits.stores,
-        Completion::Host => waits.hosts,
-    };
-    if !queued {
-        return not_here("its queues wait for no other device");
-    }
-    let (x, y, z) = (a.words(&[7; 64]), b.words(&[7; 64]), b.words(&[0; 64]));
-    // Once each, so that nothing is loaded or compiled while work is held.
-    link(&b, &y, a.spin(&x, 1)).unwrap().wait().unwrap();
-    b.iota(&z, 1).unwrap().wait().unwrap();
-    let Some(held) = f.hold(&a.device) else { return not_here("its fixtures cannot hold its work") };
-    let first = a.spin(&x, 1).unwrap();
-    let second = link(&b, &y, Ok(first)).unwrap();
-    let beside = b.iota(&z, 5).unwrap();
-    a.device.lose("the program said so");
-    assert_eq!([lost(first.wait()), lost(second.wait())], ["the program said so"; 2]);
-    // Right, and not to be reached before the other device's work has ended or is cut off.
-    match beside.wait() {
-        Err(Error::Refused(why)) => assert!(why.contains(&format!("close {}", a.device.name())), "{why}"),
-        other => panic!("Refused was due, not {other:?}"),
-    }
-    assert_eq!(b.device.lost(), None);
-    a.device.close();
-    drop(held);
-    beside.wait().unwrap();
-    z.read(|words: &[u32]| assert_eq!(words[63], 68)).unwrap();
+    // Alone: an open of the lost device's name, in any thread of the process, closes it (C20).
+    in_child(|| {
+        let (a, b) = (Kit::new(f), Kit::second(f));
+        let waits = &b.device.facts().waits;
+        let queued = match a.device.facts().completion {
+            Completion::Store => waits.stores,
+            Completion::Host => waits.hosts,
+        };
+        if !queued {
+            return not_here("its queues wait for no other device");
+        }
+        let (x, y, z) = (a.words(&[7; 64]), b.words(&[7; 64]), b.words(&[0; 64]));
+        // Once each, so that nothing is loaded or compiled while work is held.
+        link(&b, &y, a.spin(&x, 1)).unwrap().wait().unwrap();
+        b.iota(&z, 1).unwrap().wait().unwrap();
+        let Some(held) = f.hold(&a.device) else { return not_here("its fixtures cannot hold its work") };
+        let first = a.spin(&x, 1).unwrap();
+        let second = link(&b, &y, Ok(first)).unwrap();
+        let beside = b.iota(&z, 5).unwrap();
+        a.device.lose("the program said so");
+        assert_eq!([lost(first.wait()), lost(second.wait())], ["the program said so"; 2]);
+        // Right, and not to be reached before the other device's work has ended or is cut off.
+        match beside.wait() {
+            Err(Error::Refused(why)) => assert!(why.contains(&format!("close {}", a.device.name())), "{why}"),
+            other => panic!("Refused was due, not {other:?}"),
+        }
+        assert_eq!(b.device.lost(), None);
+        a.device.close();
+        drop(held);
+        beside.wait().unwrap();
+        z.read(|words: &[u32]| assert_eq!(words[63], 68)).unwrap();
+    });
 }
