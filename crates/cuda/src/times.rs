@@ -7,7 +7,8 @@
 //!
 //! # Invariants
 //!
-//! 1. The events of a value are destroyed by its settle, which rig calls once.
+//! 1. An event is given back by what drops it: the settle of its value, which rig runs once, or drops where a profile ends
+//!    before the value does; or an error on the way.
 //! 2. Nothing here is done while no profile is taken.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,25 +33,47 @@ const BEHIND_WORD_NS: u64 = 20_000_000;
 /// The resolution of CUDA's distances, in nanoseconds.
 const RESOLUTION_NS: u64 = 500;
 
-/// An event, and when the GPU met it by the host's clock.
-struct Anchor {
+/// An event, which its drop gives back. CUDA keeps of it what work on a stream still needs.
+struct Mark {
     gpu: &'static Gpu,
     event: Event,
-    at: u64,
-    error_ns: u64,
 }
 
-impl Drop for Anchor {
+impl Mark {
+    /// A new event. The GPU's context is current, here and in `record`.
+    fn new(gpu: &'static Gpu) -> Result<Mark> {
+        Ok(Mark { gpu, event: gpu.api.event_create()? })
+    }
+
+    /// Puts the event on the stream.
+    fn record(&self, stream: Stream) -> Result<()> {
+        // SAFETY: a mark's event lives as long as the mark, and the stream is alive: the caller is a hot call of its device, or
+        // made it.
+        #[expect(unsafe_code, reason = "records an event")]
+        unsafe {
+            self.gpu.api.event_record(self.event, stream)
+        }
+    }
+}
+
+impl Drop for Mark {
     fn drop(&mut self) {
         // What CUDA refuses to take back after a sticky error, it has ended by itself.
         let _ = self.gpu.enter().and_then(|_current| {
-            // SAFETY: made by `align`, and this was the last that knows it.
+            // SAFETY: made by `new`, and this was the last that knows it.
             #[expect(unsafe_code, reason = "gives the event back")]
             unsafe {
                 self.gpu.api.event_destroy(self.event)
             }
         });
     }
+}
+
+/// An event, and when the GPU met it by the host's clock.
+struct Anchor {
+    mark: Mark,
+    at: u64,
+    error_ns: u64,
 }
 
 /// The last alignment of a GPU's clock with the host's. Old anchors are kept by the values that use them.
@@ -60,7 +83,7 @@ pub(crate) struct Clock(Mutex<Option<Arc<Anchor>>>);
 /// The event before a value's work.
 pub(crate) struct Started {
     anchor: Arc<Anchor>,
-    event: Event,
+    mark: Mark,
 }
 
 impl Gpu {
@@ -68,50 +91,36 @@ impl Gpu {
     #[cold]
     pub(crate) fn time_from(&'static self, stream: Stream) -> Result<Started> {
         let anchor = self.anchor()?;
-        let event = self.api.event_create()?;
-        self.record(event, stream)?;
-        Ok(Started { anchor, event })
+        let mark = Mark::new(self)?;
+        mark.record(stream)?;
+        Ok(Started { anchor, mark })
     }
 
     /// Puts the event behind it, and has the times told once the work is done.
     #[cold]
     pub(crate) fn time_to(&'static self, started: Started, stream: Stream, times: &Arc<Times>) -> Result<()> {
-        let end = self.api.event_create()?;
-        self.record(end, stream)?;
+        let end = Mark::new(self)?;
+        end.record(stream)?;
         times.settle_by(move |times| {
             // What CUDA does not tell, since the device is lost, stays unknown.
-            let _ = self.tell(&started, end, times);
+            let _ = self.tell(&started, &end, times);
         });
         Ok(())
     }
 
-    fn record(&self, event: Event, stream: Stream) -> Result<()> {
-        // SAFETY: the event was just made, and the stream is alive: the caller is a hot call of its device, or made it.
-        #[expect(unsafe_code, reason = "records an event")]
-        unsafe {
-            self.api.event_record(event, stream)
-        }
-    }
-
-    fn tell(&'static self, started: &Started, end: Event, times: &Times) -> Result<()> {
+    fn tell(&'static self, started: &Started, end: &Mark, times: &Times) -> Result<()> {
         let _current = self.enter()?;
-        let told = self.span(started, end);
-        for event in [started.event, end] {
-            // SAFETY: made by `time_from` and `time_to`; this is their settle, which runs once (invariant 1).
-            #[expect(unsafe_code, reason = "gives the events back")]
-            unsafe { self.api.event_destroy(event) }?;
-        }
-        times.note(told?);
+        times.note(self.span(started, end)?);
         times.note_error(started.anchor.error_ns + RESOLUTION_NS);
         Ok(())
     }
 
     /// From when to when, by the host's clock.
-    fn span(&self, started: &Started, end: Event) -> Result<Span> {
-        let since = |event: Event| {
-            // SAFETY: the events are alive until `tell` destroys them, the anchor's for as long as it is kept.
+    fn span(&self, started: &Started, end: &Mark) -> Result<Span> {
+        let since = |mark: &Mark| {
+            // SAFETY: a mark's event lives as long as the mark.
             #[expect(unsafe_code, reason = "asks for a distance")]
-            let milliseconds = unsafe { self.api.event_elapsed(started.anchor.event, event) }?;
+            let milliseconds = unsafe { self.api.event_elapsed(started.anchor.mark.event, mark.event) }?;
             let nanoseconds = (f64::from(milliseconds) * 1e6).max(0.0) as u64;
             Result::Ok(started.anchor.at + nanoseconds)
         };
@@ -122,7 +131,7 @@ impl Gpu {
                     std::thread::yield_now();
                 }
                 end => {
-                    let (start, end) = (since(started.event)?, end?);
+                    let (start, end) = (since(&started.mark)?, end?);
                     return Ok(Span { start, end: end.max(start) });
                 }
             }
@@ -154,14 +163,13 @@ impl Gpu {
     }
 
     fn read(&'static self, stream: Stream) -> Result<Anchor> {
-        let mut reading = Anchor { gpu: self, event: self.api.event_create()?, at: 0, error_ns: 0 };
+        let mark = Mark::new(self)?;
         let before = times::now();
-        self.record(reading.event, stream)?;
-        // SAFETY: the event was just made, and is destroyed by its anchor's drop.
+        mark.record(stream)?;
+        // SAFETY: a mark's event lives as long as the mark.
         #[expect(unsafe_code, reason = "waits for the event")]
-        unsafe { self.api.event_synchronize(reading.event) }?;
-        reading.error_ns = (times::now() - before) / 2;
-        reading.at = before + reading.error_ns;
-        Ok(reading)
+        unsafe { self.api.event_synchronize(mark.event) }?;
+        let error_ns = (times::now() - before) / 2;
+        Ok(Anchor { mark, at: before + error_ns, error_ns })
     }
 }

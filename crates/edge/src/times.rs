@@ -231,7 +231,8 @@ impl Times {
     }
 
     /// Has `settle` note the times after the work, for a device that tells them only then. It is called once, on any thread,
-    /// with no lock held, after the word shows the value or once that can no longer be; it must not wait.
+    /// with no lock held, after the word shows the value or once that can no longer be; it must not wait. Of a value whose submit
+    /// was under way beside the profile's end nobody asks: then it is dropped uncalled, and what it holds gives itself back.
     ///
     /// ```
     /// use rig_edge::{Span, Times};
