@@ -12,6 +12,7 @@ pub mod c;
 pub mod model;
 mod null;
 mod primitive;
+mod rng;
 #[cfg(not(rig_shuttle))]
 #[expect(clippy::unwrap_used, reason = "an episode is a test: what it cannot do is its failure")]
 pub mod soak;

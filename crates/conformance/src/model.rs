@@ -72,7 +72,6 @@ mod entering;
 mod hot;
 mod kernel;
 mod options;
-mod rng;
 mod running;
 mod sharing;
 mod state;

@@ -133,10 +133,10 @@ impl<'a> Patience<'a> {
             return Ok(());
         }
         let mut still = SLEEP;
-        if self.core.waits_for(now + 1).is_some() {
+        if let Some(on) = self.core.waits_for(now + 1) {
             // While its next value waits on a queue for another device, it is not this one that hangs.
             self.since = None;
-            if let Some(held_up) = self.core.held_up() {
+            if let Some(held_up) = self.core.held_up(on) {
                 still = still.min(held_up.left()?);
             }
         }

@@ -14,11 +14,11 @@ use rig_edge::{Facts, Times, Wait, Word, WordIndex, WordSource, Words};
 use super::bytes::{Block, Span};
 use super::kernel::{FunctionOf, Grid, Kernel, Resolved};
 use super::options::{Options, Pace};
-use super::rng::Rng;
 use super::running::Ran;
 use super::{Call, Calls, Violation};
 use crate::primitive::thread::ThreadId;
 use crate::primitive::{Condvar, Mutex, MutexGuard};
+use crate::rng::Rng;
 
 /// What the controller and all drivers of a model share.
 pub(crate) struct Shared {

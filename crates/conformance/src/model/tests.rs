@@ -242,14 +242,9 @@ fn a_queue_wait_for_a_value_from_before_a_device_had_its_word_is_not_for_that_de
     // Nobody waits on a queue for a device with a word of its own.
     let waits = WaitFacts { stores: true, hosts: true, most: 4 };
     let model = Model::with("MODEL", Model::options().waits(waits).own_word(7));
-    let (first, mut second) = (Caller::new(&model), Caller::new(&model));
+    let first = Caller::new(&model);
     Words::get().word(first.index).raise(7);
-    second.waits.push(Wait { word: first.index, value: 7 });
-    second.submit();
-    second.device.step().unwrap();
-    first.close();
-    second.close();
-    model.assert_empty();
+    runs_past(&model, Wait { word: first.index, value: 7 }, first);
 }
 
 #[test]
@@ -258,8 +253,14 @@ fn a_queue_wait_is_not_for_a_device_whose_own_word_begins_below_the_one_that_it_
     let model = Model::with("MODEL", Model::options().waits(waits).own_word(7));
     let word = new_word();
     Words::get().word(word).raise(9);
-    let (first, mut second) = (Caller::at(&model, word), Caller::new(&model));
-    second.waits.push(Wait { word, value: 9 });
+    let first = Caller::at(&model, word);
+    runs_past(&model, Wait { word, value: 9 }, first);
+}
+
+/// Sees that another device's work with a wait that its word shows runs, whatever `first` would allow of waits for itself.
+fn runs_past(model: &Model, wait: Wait, first: Caller) {
+    let mut second = Caller::new(model);
+    second.waits.push(wait);
     second.submit();
     second.device.step().unwrap();
     first.close();

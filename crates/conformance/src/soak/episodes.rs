@@ -9,6 +9,7 @@ use rig::{Buffer, Device, Error, HostMemory, Point, Profile};
 
 use super::mixer::{Due, LEN, Mixer};
 use super::{Common, Kernels, Kind, Own};
+use crate::rng::Rng;
 use crate::suite::kit::{block_on, params_of, spun};
 
 /// The budget of an episode of [`Kind::Short`].
@@ -29,39 +30,18 @@ fn weight(kind: Kind) -> usize {
     }
 }
 
-/// A small generator of test data (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^ (x >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn word(&mut self) -> u32 {
-        self.next() as u32
-    }
-}
-
 /// One thread's load.
 pub(super) struct Load<'c> {
     common: &'c Common,
     mixers: Vec<Mixer>,
     own: Box<dyn Own + 'c>,
-    random: Random,
+    random: Rng,
 }
 
 impl<'c> Load<'c> {
     pub fn new(common: &'c Common, thread: u64, own: Box<dyn Own + 'c>) -> Load<'c> {
         let mixers = common.shared.iter().map(|(device, kernels)| Mixer::new(device, kernels).unwrap()).collect();
-        Load { common, mixers, own, random: Random(thread) }
+        Load { common, mixers, own, random: Rng::new(thread) }
     }
 
     /// One episode of each kind, beginning where no other thread does.
@@ -110,13 +90,14 @@ impl<'c> Load<'c> {
     fn words(&mut self) -> Vec<Point> {
         let mut buffers = self.drawn(u32::MAX);
         // Something on each device, so that its profile has times of each.
-        let start = self.random.word();
+        let start = self.random.next() as u32;
         let started =
             self.mixers.iter_mut().zip(&buffers).map(|(mixer, (buffer, _))| mixer.iota(buffer, start).unwrap());
         let mut points: Vec<Point> = started.collect();
         buffers.iter_mut().for_each(|(_, due)| *due = Due::iota(start));
         for _ in 0..4 + self.random.below(12) {
-            let (a, b, c) = (self.random.below(buffers.len()), self.random.below(buffers.len()), self.random.word());
+            let (a, b, c) =
+                (self.random.below(buffers.len()), self.random.below(buffers.len()), self.random.next() as u32);
             match self.random.below(4) {
                 0 => points.extend(self.copied(&mut buffers, a, b)),
                 1 => {
@@ -180,7 +161,7 @@ impl<'c> Load<'c> {
     fn drawn(&mut self, bound: u32) -> Vec<(Buffer, Due)> {
         let mut drawn = Vec::new();
         for mixer in &self.mixers {
-            let due = Due((0..LEN).map(|_| self.random.word() % bound).collect());
+            let due = Due((0..LEN).map(|_| self.random.next() as u32 % bound).collect());
             let buffer = mixer.buffer().unwrap();
             buffer.copy_from_slice(&due.0).unwrap();
             drawn.push((buffer, due));
@@ -210,7 +191,7 @@ impl<'c> Load<'c> {
         let (from, to) = self.common.pairs[self.random.below(self.common.pairs.len())];
         let x = self.mixers[from].buffer().unwrap();
         let borrow = x.borrow(&self.mixers[to].device).unwrap();
-        let start = self.random.word();
+        let start = self.random.next() as u32;
         let mut due = Due::iota(start);
         self.mixers[from].iota(&x, start).unwrap();
         for _ in 0..1 + self.random.below(3) {

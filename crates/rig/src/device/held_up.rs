@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::Core;
 use crate::primitive::now;
-use crate::timeline::timelines;
+use crate::timeline::{Stamp, timelines};
 use crate::{Error, Result};
 
 /// How long after a loss waits that stand behind it go on. TIMEOUT: another thread of the program has so long to notice the loss and
@@ -47,9 +47,8 @@ impl HeldUp {
 }
 
 impl Core {
-    /// Whether the device's next value waits for a lost device, directly or behind others' next values.
-    pub(crate) fn held_up(&self) -> Option<HeldUp> {
-        let mut on = self.waits_for(self.shown() + 1)?;
+    /// Whether the device's next value, which waits for `on`, so waits for a lost device, directly or behind others' next values.
+    pub(crate) fn held_up(&self, mut on: Stamp) -> Option<HeldUp> {
         loop {
             let core = timelines().device(on.slot)?;
             if let Some(reason) = &*core.reason.lock() {
@@ -71,6 +70,6 @@ impl Core {
 
     /// What a wait for the device's next value ends with, if it ends though the value has neither failed nor run.
     pub(crate) fn refusal(&self) -> Option<Error> {
-        self.held_up()?.left().err()
+        self.held_up(self.waits_for(self.shown() + 1)?)?.left().err()
     }
 }

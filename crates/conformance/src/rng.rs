@@ -1,4 +1,5 @@
-//! The seeded scheduler's numbers: splitmix64, of eight lines and good enough to choose what happens next.
+//! Numbers that a seed decides, of the model's scheduler and of the soak: splitmix64, of eight lines and good enough to choose what
+//! happens next.
 //!
 //! Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014, figure 17, with the constants of
 //! its reference implementation.
